@@ -1,1 +1,1 @@
-"""What people run: the Streamlit pages, the search command and the evaluation runner."""
+"""The programs that people run: the Streamlit pages, the search command and the evaluation runner."""

@@ -71,7 +71,7 @@ class AnswerHit:
     passage contains an answer, and is judged relevant, as far as that is known; first the one that counts.
     path: how links led here; () if none did. section: the headings above the passage, unless its title has
     them. nearest: the sentence nearest to the question, where it was looked for. cut: whether the passage
-    begins and ends within a sentence. extras: what else a request asked for, by its name there.
+    begins and ends within a sentence. extras: further parts that a request asked for, by their names.
     """
 
     rank: int
@@ -114,9 +114,9 @@ class Answer:
     places: passage row -> its place, for more passages than `hits` has. first_stage: the name of the
     pipeline that is re-ranked, if any. before: passage row -> its place there, once it is re-ranked.
     waiting: whether these are its results and re-ranking follows. missing: partitions of the index that did
-    not answer. paths: passage row -> how links led to it, of all places. only: the filter. left_out:
-    documents that it leaves out. firsts: the first relevant passage among the places on each known ground,
-    None without one; first the ground that counts.
+    not answer. paths: passage row -> how links led to it, of all places. only: the filter.
+    excluded: the number that it excludes. firsts: the first relevant passage among the places on
+    each known ground, None without one; first the ground that counts.
     """
 
     question: str
@@ -131,7 +131,7 @@ class Answer:
     missing: tuple[str, ...] = ()
     paths: Mapping[int, tuple[HopStep, ...]] = field(default_factory=dict)
     only: Filter = NO_FILTER
-    left_out: int = 0
+    excluded: int = 0
     firsts: Mapping[Ground, First | None] = field(default_factory=dict)
 
     @property
@@ -140,7 +140,7 @@ class Answer:
         return next(iter(self.firsts), "answers") == "answers"
 
     def to_json(self, explained: Sequence[Explanation | None] = ()) -> dict[str, Any]:
-        """The answer as `linkseek search --json` prints it. explained: of each hit, or none."""
+        """The answer as `linkseek search --json` prints it. explained: the hits' explanations, or none."""
         hits: list[dict[str, Any]] = [
             {name: getattr(hit, name) for name in _JSON_FIELDS} | {"path": list(map(asdict, hit.path))}
             for hit in self.hits
@@ -161,7 +161,7 @@ _JSON_FIELDS = ("rank", "score", "passage_id", "document_id", "title", "text", "
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a pipeline has no answer."""
+    """The reason for a missing answer of a pipeline."""
 
     pipeline: str
     message: str
@@ -181,7 +181,8 @@ class Reason:
     """The evidence for a passage: the passage as a hit, the hyperlinks around it, and its scores.
 
     scores: for each requested pipeline; None if the passage is not among its results. by_links: the names of
-    the requested pipelines that rank by links. turned: what can be turned of weighted sums, where asked for.
+    the requested pipelines that rank by links. turned: the weights of weighted sums that can be changed,
+    where requested.
     """
 
     hit: AnswerHit

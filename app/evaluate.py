@@ -62,18 +62,21 @@ class EvaluateOptions(Options):
     index: Path | None = None
     """the index folder (always needed)"""
     test_set: str | None = None
-    """a test set by name, which --list-test-sets lists; headings, anchors or titles: questions that the index
-    asks of itself, drawn by --seed, as many as --limit (without it 200)"""
+    """the name of a test set that --list-test-sets lists; headings, anchors or titles: questions made from
+    the index itself, drawn by --seed, --limit of them (default 200)
+    """
     only: list[str] = Field([])
-    """with headings, anchors or titles: only of pages of a folder, namespace or value of the metadata, as
-    NAME:VALUE, such as folder:docs or language:de; may be repeated"""
+    """with headings, anchors or titles: only pages of a folder, namespace or metadata value, as NAME:VALUE,
+    such as folder:docs or language:de; may be repeated
+    """
     data: Path | None = None
     """the folder with your own test sets; default: $LINKSEEK_DATA"""
     download: bool = False
     """download the test set if it is missing, after printing its size"""
     write_test_set: bool = False
     """write the questions, judgements and official folds of the test set to OUTPUT, as queries.jsonl,
-    qrels.txt and folds.tsv, and stop: for a fine-tuning, or other tools"""
+    qrels.txt and folds.tsv, for fine-tuning or other tools, and stop
+    """
     list_test_sets: bool = False
     """list the test sets, with what they need, and stop"""
     queries: Path | None = None
@@ -83,7 +86,9 @@ class EvaluateOptions(Options):
     qrels: Path | None = None
     """judgements: a TREC file or BEIR's TSV, on passages or on documents"""
     group: list[str] = Field([])
-    """with --queries, fields of the JSONL, such as type: all measures also for the questions of each value"""
+    """with --queries: fields of the JSONL, such as type; all measures are also computed for the questions of
+    each value
+    """
     pipeline: list[str] = Field([])
     """the pipelines to run, by name; by default bm25 and the recommended one, unless runs are given"""
     pipelines_file: Path | None = None
@@ -93,22 +98,23 @@ class EvaluateOptions(Options):
     baseline: str | None = None
     """the pipeline that the others are compared with; by default the first"""
     depth: PositiveInt = 100
-    """how many passages to retrieve for a question"""
+    """the number of passages to retrieve for a question"""
     limit: PositiveInt | None = None
-    """the number of questions, from the first on; default: all"""
+    """measure only the first N questions; default: all"""
     measure: list[str] = Field([])
     """measures: accuracy@K, all@K, or any name of ir-measures; by default the usual ones"""
     batch_size: PositiveInt = 256
     """questions at a time"""
     latency: NonNegativeInt = 100
-    """the number of questions to ask one at a time, for the time of each stage; 0: none"""
+    """measure the latency of each stage on N questions, one at a time; 0 disables it"""
     seed: Seed = SEED
-    """the seed of bootstrap samples, of random signs, and of drawn questions"""
+    """the seed of bootstrap samples, random signs and drawn questions"""
     ray: str | None = None
-    """search on a Ray cluster, an actor for each partition, but at most one a core: its address, or local to
-    start one here"""
+    """search on a Ray cluster, with an actor for each partition and at most one per core: its address, or
+    local to start one here
+    """
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
-    """with --ray: the number of actors that hold each partition"""
+    """with --ray: the number of actors for each partition"""
     report: bool = True
     """write a report: report.html"""
     json_: bool = Field(False, alias="json")
@@ -140,9 +146,9 @@ def main(argv: Sequence[str]) -> None:
         console.print(f"warning: {warning}", style="bold", markup=False, highlight=False)
     console.print(results_table(results))
     if missed := missed_pages(results):
-        counts = Counter(name for each in missed for name in each.pipelines)
+        counts = Counter(name for page in missed for name in page.pipelines)
         listed = ", ".join(f"{name} {counts[name]:,}" for name in results.names)
-        console.print(f"pages not among the first ten: {listed}", markup=False, highlight=False)
+        console.print(f"pages outside the first ten: {listed}", markup=False, highlight=False)
     for note in results.notes:
         console.print(f"note: {note}", markup=False, highlight=False)
     if options.report:
@@ -160,8 +166,8 @@ def run_evaluation(
 ) -> Results:
     """Run an evaluation, and write its files if there is an output.
 
-    index, test_set: used instead of the ones that the options name. models: shared with other pipelines. own:
-    functions of the caller, among the pipelines of the options.
+    index, test_set: instead of those in the options. models: shared with other pipelines. own: functions of
+    the caller, among the pipelines of the options.
     """
     output = options.output
     if output is not None and output.exists() and not output.is_dir():
@@ -211,8 +217,8 @@ def _measure(
     opened = {name: own.get(name) or pipelines.open(name) for name in options.pipeline}
     named = [name for name in opened if name not in own]
     notes: list[str] = [*filter(None, map(pipelines.language_note, named)), *test_set.notes]
-    if test_set.left_out and (by_links := [name for name in named if pipelines.reads_links(name)]):
-        notes.append(f"{', '.join(by_links)}: follows links, also those that the questions are of")
+    if test_set.copies and (by_links := [name for name in named if pipelines.reads_links(name)]):
+        notes.append(f"{', '.join(by_links)}: follows links, including those that made the questions")
     results = evaluate(
         EvaluationPlan(
             index=pipelines.index,
@@ -242,7 +248,7 @@ def _measure(
 def load_test_set(options: EvaluateOptions, index: OpenIndex | None = None) -> LoadedTestSet:
     """The named test set, or one made of files; --qrels, --answers and --limit change either.
 
-    index: of which headings, anchors and titles are. Raises `UsageError` unless exactly one of the two is
+    index: the source of headings, anchors and titles. Raises `UsageError` unless exactly one of the two is
     given.
     """
     if options.queries is None and (own := own_kind(options.test_set)):
@@ -255,7 +261,7 @@ def load_test_set(options: EvaluateOptions, index: OpenIndex | None = None) -> L
         queries = read_queries(options.queries, options.limit)
         test_set = LoadedTestSet(str(options.queries), queries)
     else:
-        hint = "--list-test-sets names the test sets."
+        hint = "--list-test-sets lists the test sets."
         raise UsageError("give either --test-set NAME or --queries FILE", hint)
     return replace(
         test_set,
@@ -268,9 +274,9 @@ def load_test_set(options: EvaluateOptions, index: OpenIndex | None = None) -> L
 
 def _own_test_set(options: EvaluateOptions, kind: Kind, index: OpenIndex | None) -> LoadedTestSet:
     if index is None:
-        raise UsageError(f"--test-set {kind} is of an index", "Name it: --index DIR.")
+        raise UsageError(f"--test-set {kind} needs an index", "Name it: --index DIR.")
     if options.group:
-        raise UsageError(f"--group goes with --queries, not with --test-set {kind}", "Omit it.")
+        raise UsageError(f"--group belongs to --queries, not to --test-set {kind}", "Omit it.")
     only = read_filter(options.only)
     kept = kept_documents(index, only) if only else None
     if kept is not None and not kept.any():
@@ -281,7 +287,7 @@ def _own_test_set(options: EvaluateOptions, kind: Kind, index: OpenIndex | None)
 def check_only(options: EvaluateOptions) -> None:
     """Raises `UsageError` for conditions on questions that are not drawn from pages."""
     if options.only:
-        raise UsageError(f"--only goes with --test-set {', '.join(KINDS)}", "Omit it.")
+        raise UsageError(f"--only belongs to --test-set {', '.join(KINDS)}", "Omit it.")
 
 
 def groups_of(options: EvaluateOptions) -> dict[str, tuple[str, ...]]:

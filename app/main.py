@@ -87,7 +87,7 @@ def shell(name: str) -> None:
         try:
             options = read_options(tuple(sys.argv[1:]))
         except SystemExit:  # --help
-            show_error("the options are explained in the terminal", "Start without --help.")
+            show_error("the terminal explains the options", "Start without --help.")
             return
         index = choose_index(options.index, name, top)
         if index is None:
@@ -119,7 +119,7 @@ def shell(name: str) -> None:
 def place_of(subject: tuple[str, ...]) -> DeltaGenerator:
     """The place of a page's content.
 
-    What stands there about another subject is cleared at once: a click on it would act on that one.
+    Contents about another subject are cleared at once, because a click on them would act on that subject.
     """
     before = st.session_state.get(_SUBJECT)
     st.session_state[_SUBJECT] = subject

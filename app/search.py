@@ -44,7 +44,7 @@ _DEPTH = 100
 class SearchOptions(Options):
     """Ask an index a question: ranked passages with title, address, and the question's words marked.
 
-    With --queries: all questions of a file, which need no answers or judgements, as a TREC run.
+    With --queries, writes a TREC run for all questions of a file, which needs no answers or judgements.
     """
 
     question: Positional[list[str]] = Field([])
@@ -52,31 +52,33 @@ class SearchOptions(Options):
     index: Path = Path("index/sample")
     """the folder of the index"""
     pipeline: str | None = None
-    """which pipeline to ask; --pipelines names them; default hybrid-weighted (hybrid-static for
-    vectors of linkseek-static, bm25 without vectors or where their encoder cannot read the texts)"""
+    """the pipeline, one that --pipelines lists; default hybrid-weighted (hybrid-static for vectors of
+    linkseek-static, bm25 without vectors or where their encoder cannot read the texts)
+    """
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
     only: list[str] = Field([])
     """only documents of a folder, namespace or value of the metadata, as NAME:VALUE; may be repeated"""
     k: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """how many passages of a question; default: 5, with --queries 100"""
+    """the number of passages for each question; default: 5, with --queries 100"""
     queries: Path | None = None
     """questions: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
     output: Path | None = None
     """with --queries: the run to write"""
     explain: bool = False
-    """say why each passage has its score: a sum of words, pipelines, models or features"""
+    """explain the score of each passage, as a sum over words, pipelines, models or features"""
     json_: bool = Field(False, alias="json")
     """print JSON for programs"""
     pipelines: bool = False
-    """name the pipelines that this index can run, and stop"""
+    """list the pipelines that this index can run, and stop"""
     ray: str | None = None
-    """search on a Ray cluster, an actor for each partition, but at most one a core: its address, or local to
-    start one here"""
+    """search on a Ray cluster, with an actor for each partition and at most one per core: its address, or
+    local to start one here
+    """
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
-    """with --ray: the number of actors that hold each partition"""
+    """with --ray: the number of actors for each partition"""
     partial: bool = False
-    """with --ray: leave out partitions that do not answer, and say which, instead of failing"""
+    """with --ray: skip and list partitions that do not answer, instead of failing"""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -98,7 +100,7 @@ def main(argv: Sequence[str]) -> None:
         k = options.k or 5
         answer = service.search(" ".join(options.question), pipeline, k, only)
         explained = service.explained(answer, k) if options.explain else []
-        if answer.left_out == len(index.documents):
+        if answer.excluded == len(index.documents):
             print(
                 f"note: no document has {', '.join(options.only)}. {near_conditions(index, options.only)}",
                 file=sys.stderr,
@@ -124,14 +126,14 @@ def _searched(index: OpenIndex, options: SearchOptions) -> AbstractContextManage
 def _write_run(index: OpenIndex, options: SearchOptions) -> None:
     """All questions of a file through one pipeline, and their results into a TREC run."""
     if not (options.queries and options.output):
-        raise UsageError("--queries and --output need each other", "Name the questions, and the run.")
+        raise UsageError("--queries and --output belong together", "Name the questions, and the run.")
     if options.question:
         raise UsageError(
             f'--queries writes a run, and "{" ".join(options.question)[:100]}" is a question',
-            "Leave out one of both; --pipeline takes one name.",
+            "Omit one of them; --pipeline takes one name.",
         )
     if options.json_ or options.explain or options.only:
-        raise UsageError("--queries writes a run", "Leave out --json, --explain and --only.")
+        raise UsageError("--queries writes a run", "Omit --json, --explain and --only.")
     if options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a folder", "Name a file for the run.")
     check_replaceable(options.output)
@@ -158,7 +160,7 @@ def _write_run(index: OpenIndex, options: SearchOptions) -> None:
 def print_answer(answer: Answer, console: Console, explained: Sequence[Explanation | None] = ()) -> None:
     """Ranked passages for people, with the question's words in bold. No text is taken for markup.
 
-    explained: of each hit, or none.
+    explained: the explanation of each hit, or none.
     """
     for hit, explanation in zip_longest(answer.hits, explained):
         title = printable(hit.title if hit.title.strip() else hit.document_id)
@@ -181,7 +183,7 @@ def print_answer(answer: Answer, console: Console, explained: Sequence[Explanati
         console.print(
             Text(f"without {counted(len(answer.missing), 'partition')}: {missing}", style="bold red")
         )
-    if answer.left_out:
-        console.print(Text(f"{counted(answer.left_out, 'document')} left out by the filter", style="dim"))
+    if answer.excluded:
+        console.print(Text(f"{counted(answer.excluded, 'document')} excluded by the filter", style="dim"))
     hits = counted(len(answer.hits), "passage") if answer.hits else "no results"
     console.print(Text(f"{answer.pipeline}: {hits} in {answer.seconds * 1000:.0f} ms", style="dim"))

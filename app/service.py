@@ -18,13 +18,14 @@ from linkseek.app.context.evidence import Evidence
 from linkseek.app.context.known_questions import Ground, Known, KnownQuestions, sample_questions
 from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.pipelines.filters import NO_FILTER, Filter, Filtered, offered_conditions
-from linkseek.app.pipelines.pipeline_entry import OpenPipeline, Rerank
+from linkseek.app.pipelines.pipeline_entry import OpenPipeline
 from linkseek.app.testsets.known_items import suggested_items
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.artifacts import index_stamp
+from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.manifest_files import is_index
 from linkseek.retriever.links.sentences import sentence_spans
 from linkseek.retriever.links.topology import Topology
@@ -38,7 +39,7 @@ DEPTH = 100
 """The number of ranks of each pipeline that are compared with other pipelines."""
 
 SAMPLE_ENCODERS = (DEFAULT_ENCODER, "hlp")
-"""Of the sample's index: one that has not learned from hyperlinks, and one that has."""
+"""The encoders of the sample's index: one that was not trained on links, and one that was."""
 
 _STARTS = 12
 _FILTERS = 8  # whose documents are kept
@@ -68,13 +69,13 @@ class SearchService:
         self._asked = asked
 
     def opened(self, pipeline: str, only: Filter = NO_FILTER) -> OpenPipeline:
-        """A pipeline of all documents, or of those that a filter keeps. Raises as `Pipelines.open`."""
+        """A pipeline over all documents, or over those that a filter keeps. Raises as `Pipelines.open`."""
         opened = self.pipelines.start(pipeline).result()
         return self._filtered(only).open(pipeline) if only else opened
 
-    def left_out(self, only: Filter) -> int:
-        """How many documents a filter leaves out."""
-        return self._filtered(only).left_out if only else 0
+    def excluded(self, only: Filter) -> int:
+        """The number of documents that a filter excludes."""
+        return self._filtered(only).excluded if only else 0
 
     def ranked(
         self,
@@ -86,9 +87,9 @@ class SearchService:
     ) -> Iterator[Ranked]:
         """The ranking of each stage of a pipeline: of the first stage, then of the re-ranking, if it has one.
 
-        A stage is opened and run when it is requested; its seconds include those of the stage before.
-        candidates: of a pipeline that re-ranks, the results of the first stage that it takes; by default its
-        depth, or k if that is more. Raises as `Pipelines.open`.
+        A stage is opened and run when it is requested; its seconds include the stage before. candidates: for
+        a pipeline that re-ranks, the number of first-stage results that it reads; by default its depth, or k
+        if that is larger. Raises as `Pipelines.open`.
         """
         two = self.pipelines.first_stage(pipeline)
         depth = k if two is None else candidates or max(k, two.depth)
@@ -100,7 +101,10 @@ class SearchService:
             return
         rerank = self.opened(pipeline, only).rerank
         assert rerank is not None  # of a pipeline with a first stage
-        again = partial(_rerank, rerank, before.ranking)
+
+        def again(asked: Sequence[Query], k: int) -> Ranking:
+            return rerank(asked, before.ranking, k)
+
         after = search(again, queries, min(k, depth), len(queries))
         yield Ranked(after.ranking, before.seconds + after.seconds, {**before.stages, **after.stages})
 
@@ -149,7 +153,7 @@ class SearchService:
             missing=self.missing,
             paths=paths,
             only=only,
-            left_out=self.left_out(only),
+            excluded=self.excluded(only),
             firsts=self._firsts([row for row, _ in results], known),
         )
 
@@ -186,8 +190,9 @@ class SearchService:
         Pipelines that re-rank answer twice: the first stage, for which their model is not needed, and the
         re-ranked order. Open pipelines are asked first, first stages before all; the others are opened
         meanwhile, each on its own, but pipelines without a model before pipelines with one, which would slow
-        them down. A pipeline that could not be opened is tried again for the next question. known: what is
-        known of the question, instead of `find_known`. Raises `UsageError` for an empty or too long question.
+        them down. A pipeline that could not be opened is tried again for the next question. known: the known
+        answers to the question, instead of `find_known`. Raises `UsageError` for an empty or too long
+        question.
         """
         question = checked_question(question)
         known = known or self.find_known(question)
@@ -235,8 +240,8 @@ class SearchService:
         known: Known | None = None,
         turn: str = "",
     ) -> Reason:
-        """The evidence for a passage. pipelines: those that have answered the question. k, only, known: as in
-        `answers`. turn: the pipeline whose weights are to be turned.
+        """The evidence for a passage. pipelines: the pipelines that have answered the question. k, only,
+        known: as in `answers`. turn: the pipeline whose weights are to be turned.
 
         Raises `UsageError` for a bad question, `InputError` for no passage.
         """
@@ -254,7 +259,7 @@ class SearchService:
         return Reason(hit, self.evidence.of(question, row), scores, by_links, turned)
 
     def explained(self, answer: Answer, k: int) -> list[Explanation | None]:
-        """Why each hit of an answer has its score. k: of the search."""
+        """Why each hit of an answer has its score. k: the k of the search."""
         depth = self.depth(answer.pipeline, k)
         question, name = answer.question, answer.pipeline
         return [self.explain(question, hit.row, name, depth, answer.only) for hit in answer.hits]
@@ -273,7 +278,7 @@ class SearchService:
         if row < 0:
             raise InputError(
                 f"there is no passage {passage_id[:100]} in this index",
-                "The index may have been built again since this address was shared.",
+                "The index may have been rebuilt since this address was shared.",
             )
         return row
 
@@ -297,8 +302,14 @@ class SearchService:
         return Topology(self.index.links, np.asarray(self.index.passages.offsets))
 
     @shared_property
+    def addresses(self) -> IdTable:
+        """The rows of documents by their addresses, read once; 12 bytes of memory for each."""
+        hashes = [hash_ids(urls.to_pylist()) for (urls,) in self.index.documents.table.batches(["url"])]
+        return IdTable.build(np.concatenate([np.empty(0, np.uint64), *hashes]))
+
+    @shared_property
     def most_linked(self) -> list[int]:
-        """The documents that most others link to: good ones to begin with."""
+        """The documents with the most links to them, to begin with."""
         most: list[int] = np.argsort(-self.topology.in_degree, kind="stable")[:_STARTS].tolist()
         return most
 
@@ -354,10 +365,6 @@ def _densest(text: str, marks: Sequence[Span]) -> int:
 def _has_failed(opened: Future[OpenPipeline] | None) -> bool:
     """Whether a pipeline could not be opened; not for one that is being opened."""
     return opened is not None and opened.done() and opened.exception() is not None
-
-
-def _rerank(rerank: Rerank, before: Ranking, queries: Sequence[Query], k: int) -> Ranking:
-    return rerank(queries, before, k)
 
 
 def list_indexes(chosen: Path) -> dict[str, Path]:

@@ -100,14 +100,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         command += ["--small"] if options.tiny else []
         all_done &= _run(_HLP, command, until - time.monotonic())
     elif _HLP in options.only:
-        print("hlp: left out, it needs --data", flush=True)
+        print("hlp: skipped, it needs --data", flush=True)
     sys.exit(0 if all_done else 1)
 
 
 def _run(name: str, command: Sequence[str], seconds: float) -> bool:
     """Run a command for so long at most; whether it ended well."""
     if seconds < 1:
-        print(f"{name}: left out, no time is left", flush=True)
+        print(f"{name}: skipped, no time is left", flush=True)
         return False
     started = time.monotonic()
     try:

@@ -74,7 +74,7 @@ def _write_shards(folder: Path, source: NDArray[np.float32], rows: int, dimensio
 
 
 def mixtures(source: NDArray[np.float32], rows: int, dimension: int, seed: int) -> NDArray[np.float32]:
-    """Vectors made from real ones, float32 [rows, dimension]. Raises `SystemExit` if it is no multiple."""
+    """Vectors made from real ones, float32 [rows, dimension]. Raises `SystemExit` if it is not a multiple."""
     width = source.shape[1]
     if dimension % width:
         raise SystemExit(f"--dimension {dimension}: not a multiple of the source's {width}")

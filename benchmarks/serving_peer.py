@@ -40,7 +40,7 @@ def create(folder: Path) -> FastAPI:
 
     @api.post("/retrieve")
     async def retrieve(request: Request) -> Any:
-        """As the reference, whose work holds the event loop: one request at a time."""
+        """As the reference, whose work blocks the event loop: one request at a time."""
         vectors = model.encode(request.queries, convert_to_numpy=True, show_progress_bar=False)
         scores, rows = flat.search(vectors, request.topk or 3)
         return {

@@ -134,13 +134,13 @@ def by_set(rows: list[Row], measure: str) -> alt.LayerChart:
 def by_gain(rows: list[Row], measure: str, line: float = 0, log: bool = False) -> alt.LayerChart:
     """Differences with intervals next to their names, and the line of no effect."""
     groups = _groups(rows)
-    scale = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False, nice=True)
+    scale = alt.Scale(type="log", nice=False, padding=6) if log else alt.Scale(zero=False, padding=6)
     y = alt.Y("group:N", scale=alt.Scale(domain=groups), axis=alt.Axis(title=None, labelLimit=175, grid=True))
     offset = alt.YOffset("pipeline:N", scale=alt.Scale(domain=_names(rows).names))
-    base = alt.Chart().encode(y=y, yOffset=offset, x=alt.X("v:Q", scale=scale, axis=alt.Axis(title=None)))
-    colour = charts._series(_names(rows))["color"]
+    axis = alt.Axis(title=None, tickCount=6, labelOverlap="greedy")
+    base = alt.Chart().encode(y=y, yOffset=offset, x=alt.X("v:Q", scale=scale, axis=axis))
     whiskers = base.mark_rule(opacity=0.75, strokeWidth=2).encode(
-        x=alt.X("low:Q", scale=scale, axis=alt.Axis(title=None)), x2="high:Q", color=colour
+        x=alt.X("low:Q", scale=scale, axis=axis), x2="high:Q", color=charts._series(_names(rows))["color"]
     )
     none = alt.Chart().mark_rule(color="var(--quiet)", strokeDash=[4, 3]).encode(x=alt.datum(line))
     chart = charts._layered([none, whiskers, charts._points(base, _names(rows))], rows, measure)

@@ -7,11 +7,11 @@ packing/                 test collections from their publishers' files: python -
 convert.py               checkpoints of DPR and HLP as folders: python -m experiments convert
 shrink.py                smaller static encoders: python -m experiments shrink
 sweep.py                 one training with several settings: python -m experiments sweep
-studies/                 questions that are no table of pipelines x test sets, each with a command of its own
+studies/                 questions that no table of pipelines x test sets answers, each with its own command
 readers/, baselines/     formats and re-rankers of the papers, and measures.py a measure
 pipelines/               kinds of pipelines: hops by a rule, adaptive and lexical re-ranking, run files;
                          graphs in the place of links, as controls
-testsets/                test sets in formats of their own
+testsets/                test sets in their own formats
 
 Importing it adds its readers, re-rankers, pipelines, measures and test sets to Linkseek; with
 LINKSEEK_PLUGINS=experiments every command has them.

@@ -1,6 +1,6 @@
 """python -m experiments ...: tables, collections, sweeps and studies.
 
-A word that is no command is a table: its file, or the name of one in experiments/. Linkseek's own commands
+A word that is not a command is a table: its file, or the name of one in experiments/. Linkseek's own commands
 are here as well, with the formats and re-rankers of the papers.
 """
 

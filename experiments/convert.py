@@ -1,7 +1,7 @@
 """python -m experiments convert CHECKPOINT --output FOLDER: DPR's and HLP's checkpoints as folders.
 
-A checkpoint is a pickled dictionary whose `model_dict` holds `question_model.*` and `ctx_model.*`, each the
-weights of a BertModel under the names of its parts (`embeddings.word_embeddings.weight`,
+A checkpoint is a pickled dictionary whose `model_dict` contains `question_model.*` and `ctx_model.*`, each
+the weights of a BertModel under the names of its parts (`embeddings.word_embeddings.weight`,
 `encoder.layer.0...`). It is read with `weights_only`, so that no code in it runs; objects other than tensors,
 numbers and texts are refused. Equal copies become one tower, others two; the vector is taken from [CLS], and
 vectors are compared by dot product (DPR, section 3.1).

@@ -85,7 +85,7 @@ def main(argv: Sequence[str]) -> None:
 def cross_validate(config: CrossValidationConfig) -> None:
     """Train one model per fold, or resume, and publish all in `output.folder` atomically.
 
-    Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
+    Does nothing if it is finished. Raises `UsageError` if the folder contains something else.
     """
     if is_finished(config, config.output.folder):
         return

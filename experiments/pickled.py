@@ -1,4 +1,4 @@
-"""Pickled weights, read without running what they hold.
+"""Pickled weights, read without running what they contain.
 
 A torch file is a pickle, a program for a small machine that can call anything. torch's `weights_only` builds
 tensors and plain values alone, and refuses all else.
@@ -24,7 +24,7 @@ _SMALL = 1 << 20
 def load_pickled(path: Path, expected: str) -> Any:
     """The tensors, texts and numbers of a torch file. expected: a hint.
 
-    Raises `InputError` for a file of another kind, and for one that holds any other object.
+    Raises `InputError` for a file of another kind, and for one that contains any other object.
     """
     import torch
 

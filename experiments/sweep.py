@@ -68,7 +68,7 @@ class SweepOptions(Options):
     limit: Annotated[int, Field(ge=1)] | None = None
     """the number of questions, from the first on; by default all"""
     depth: Annotated[int, Field(ge=1)] = 20
-    """how many passages may hold the answer"""
+    """how many passages may contain the answer"""
     output: Path
     """the folder of the runs, one model each, and of the table"""
 

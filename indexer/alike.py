@@ -50,8 +50,8 @@ def traits(index: Described) -> dict[str, Any]:
         "BM25": None if bm25 is None else {"title": bm25.fingerprint.get("title")},
         "encoders": list(index.parts.dense),
         **{f"encoder {name}": _encoder(part) for name, part in index.parts.dense.items()},
-        **{f"vectors of tokens of {name}": _identity(part) for name, part in index.parts.late.items()},
-        **{f"weights of terms of {name}": _identity(part) for name, part in index.parts.sparse.items()},
+        **{f"token vectors of {name}": _identity(part) for name, part in index.parts.late.items()},
+        **{f"term weights of {name}": _identity(part) for name, part in index.parts.sparse.items()},
     }
 
 

@@ -1,7 +1,7 @@
 """linkseek build: from a linked corpus to a searchable index.
 
 Entry script: it reads the options, supplies the encoder (the only place where the indexer calls the
-retriever), calls `indexer.building.builder`, and prints what came out.
+retriever), calls `indexer.building.builder`, and prints the result.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class BuildOptions(ReadingOptions):
     not_keywords = Options.not_keywords | {"dense", "plan", "json_", "verify", "report"}
 
     corpus: Path | None = None
-    """the file (also compressed) or folder to read; the bundled sample if not given"""
+    """the file (also compressed) or folder to read; default: the bundled sample"""
     format: Annotated[str | None, MoreHelp(lambda: ", ".join(all_readers()))] = None
-    """its format, recognised by looking at the file if not given"""
+    """its format; by default recognised by its content"""
     index: Path | None = None
     """the folder of the index; index/sample for the sample"""
     encoder: list[str] = Field([DEFAULT_ENCODER])
@@ -74,66 +74,73 @@ class BuildOptions(ReadingOptions):
     take more than an hour without a GPU; multilingual-e5-small reads a hundred languages, and takes about
     twice as long as all-MiniLM-L6-v2"""
     query_prompt: str | None = None
-    """text before each question that the encoders read, such as 'query: '; by default what a model expects"""
+    """text before each question that the encoders read, such as 'query: '; by default the model's own prompt
+    """
     passage_prompt: str | None = None
     """text before each passage"""
     faiss: str = AUTO
     """Flat (exact, float16), compact (4-bit codes, the best scored again exactly), auto (Flat up to 512 MiB
     of vectors, else compact), or a FAISS factory string: HNSW32, IVF1024,SQfp16, IVF1024,PQ48, ..."""
     late: list[str] = Field([])
-    """late interaction: models of MultiVectorEncoder, PyLate or ColBERT, or encoders, whose vectors of tokens
-    to store: pipelines with rerank = "late" compare them in a few milliseconds"""
+    """late interaction: models of MultiVectorEncoder, PyLate or ColBERT, or encoders, whose token vectors are
+    stored; pipelines with rerank = "late" compare them in a few milliseconds
+    """
     sparse: list[str] = Field([])
-    """learned sparse retrieval: models of SparseEncoder, such as SPLADE, whose weights of terms Lucene
-    searches (the pipeline sparse)"""
+    """learned sparse retrieval: models of SparseEncoder, such as SPLADE, whose term weights Lucene searches
+    (the pipeline sparse)
+    """
     sparse_terms: Annotated[int, Field(ge=0)] = 0
-    """search only so many of the largest weights of a passage; 0: all"""
+    """search only the N largest weights of a passage; 0: all"""
     bm25: bool = True
     """build a Lucene index for BM25 and query likelihood"""
     dense: bool = True
     """make vectors and their FAISS index"""
     title: bool = True
-    """put the title before each passage that BM25 indexes and the encoder reads"""
+    """put the title before each passage, for BM25 and the encoders"""
     language: Language = AUTO_LANGUAGE
-    """of the texts, by which BM25 compares words: a code such as de or zh, or mul for several; auto: the one
-    that the corpus names, else detected"""
+    """the language of the texts, for BM25's analysis of words: a code such as de or zh, or mul for several;
+    auto: named by the corpus, else detected
+    """
     headings: Literal["auto", "on", "off"] = "auto"
     """begin passages at sections where they can, and put the headings above a passage after its title; auto:
     for wikis, Markdown and HTML"""
     base_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
-    """the address of the site that a folder is from, such as https://docs.example.org/: results link there"""
+    """the address of the site that a folder comes from, such as https://docs.example.org/; results link to it
+    """
     passage_words: Annotated[int, Field(ge=0)] | None = None
     """words in a passage; 0: a document is a passage; default 100, or 0 for corpora of passages"""
     min_words: Annotated[int, Field(ge=0)] | None = None
     """a shorter last passage of a document joins the one before it; 0: never; default 20, or a fifth of
     --passage-words"""
     min_title: Annotated[int, Field(ge=0)] = 0
-    """documents with fewer characters in their title are skipped, and counted; HLP's paper: 3"""
+    """skip and count documents with fewer characters in their title; HLP's paper: 3"""
     limit: Annotated[int, Field(ge=1)] | None = None
     """read only this many documents"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where to encode: on the CPU, or on the first GPU; with --ray, on all GPUs"""
     ray: str | None = None
-    """parse and encode on a Ray cluster: its address, such as auto or 10.0.0.1:6379, or local for one on
-    this machine; the machines need not share a file system"""
+    """parse and encode on a Ray cluster, by its address, such as auto or 10.0.0.1:6379, or local for one on
+    this machine; the machines need not share a file system
+    """
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """processes that parse and threads that index; default one a core"""
+    """processes that parse and threads that index; default one per core"""
     plan: bool = False
-    """build nothing: read a sample, and print what the build will need: disk, memory, time if nothing else
-    runs"""
+    """build nothing: read a sample, and estimate the disk, memory and time of the build, if nothing else runs
+    """
     json_: bool = Field(False, alias="json")
     """print the plan as JSON"""
     fresh: bool = False
     """reuse nothing of an interrupted build or of the index in use"""
     report: Path | None = None
-    """write what was read, skipped, dropped, guessed and leads nowhere to this file, as JSON, or as a page if
-    its name ends in .html"""
+    """write a report to this file: what was read, skipped, dropped and guessed, and links without a target;
+    JSON, or a page if its name ends in .html
+    """
     verify: bool = False
     """build nothing: check the hash of every file of the index"""
 
     @property
     def choices(self) -> Choices:
-        """As of `ReadingOptions`, with the limits of the build."""
+        """Like those of `ReadingOptions`, with the limits of the build."""
         return replace(super().choices, limit=self.limit, min_title=self.min_title)
 
 
@@ -146,7 +153,7 @@ def main(argv: Sequence[str]) -> None:
     if options.corpus is None and not options.verify and index.parts[-2:] != SAMPLE_INDEX.parts:
         raise UsageError(
             "--corpus is missing",
-            f"Name what to index: {PROGRAM} --corpus FILE --index {shlex.quote(printable(str(index)))}. "
+            f"Name the files to index: {PROGRAM} --corpus FILE --index {shlex.quote(printable(str(index)))}. "
             f"The sample is built by {PROGRAM} alone.",
         )
     corpus = options.corpus or SAMPLE
@@ -161,7 +168,7 @@ def main(argv: Sequence[str]) -> None:
         return
     if index.resolve() in (here := Path.cwd(), *here.parents[:-1]):
         raise UsageError(
-            f"--index {index}: holds the current folder, and a new index replaces the folder",
+            f"--index {index}: contains the current folder, and a new index would replace it",
             "Change to another folder first, and name this one by its path.",
         )
     command = command_line(PROGRAM, as_words(options) if options.config else argv)
@@ -183,7 +190,7 @@ def build(index: Path, options: BuildOptions, corpus: Path | Reader, command: st
     plan = _plan(options, path, command)
     open_encoder = _opener(options)
     if is_large(path) and not options.ray:
-        with progress("building a sample, to see whether the build can fit"):
+        with progress("building a sample, to check whether the build fits"):
             estimate = estimate_build(index, plan, open_encoder)
         estimate.check(place(index), slack=_SLACK)
     with on_ray(options.ray, open_encoder, options.device) as opener:
@@ -245,7 +252,7 @@ def is_large(corpus: Path) -> bool:
 
 
 def print_plan(index: Path, plan: BuildPlan, open_encoder: OpenEncoder, *, as_json: bool) -> None:
-    """Print what a build will need. Raises `MachineError` after that if it cannot fit this machine."""
+    """Print the needs of a build. Raises `MachineError` after that if it cannot fit this machine."""
     words = [word for word in shlex.split(plan.command) if word not in ("--plan", "--json")]
     with progress("building a sample"):
         estimate = estimate_build(index, plan, open_encoder)
@@ -271,7 +278,7 @@ def print_estimate(estimate: Estimate) -> None:
         table.add_row(name, *_row(whole.to_json()), f"recall {recall:g} at 100" if recall else "")
     console.print(table)
     console.print("Stages after passages run at the same time; disk is needed until the index is published.")
-    if any(s.name.startswith("encoding") and s.seconds > _LONG for s in estimate.stages):
+    if any(s.name.startswith("encoding") and s.used.seconds > _LONG for s in estimate.stages):
         console.print("A static encoder takes minutes: --encoder linkseek-static.")
 
 

@@ -1,9 +1,9 @@
 """Documents and their links: the records, and the store that keeps them.
 
-A store is a folder of Arrow IPC files ("segments") that are memory-mapped when opened, so a document is
-read without loading its neighbours, and any Arrow reader can open them. Writing holds one batch in memory.
-Every reader produces these records, and passages and links are made from them; they are independent of
-source formats.
+A store is a folder of Arrow IPC files ("segments") that are memory-mapped when opened, so a document is read
+without loading its neighbours, and any Arrow reader can open them. Writing keeps one batch in memory. Every
+reader produces these records, and passages and links are made from them; they are independent of source
+formats.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Link:
 class Section:
     """A heading. `start` is the character where the section's text begins; the lead has no section.
 
-    `anchor` is what follows "#" in the section's address; empty where unknown.
+    `anchor` is the part after "#" in the section's address; empty where unknown.
     """
 
     start: int

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from linkseek.indexer.search.lucene_index import LuceneIndex
     from linkseek.indexer.search.partitioned import Searches, VectorSearch, WordSearch
 
-_MADE = {DENSE: "vectors of the encoder", LATE: "vectors of tokens of", SPARSE: "weights of terms of"}
+_MADE = {DENSE: "vectors of the encoder", LATE: "token vectors of", SPARSE: "term weights of"}
 
 Level = Literal["passages", "documents"]
 
@@ -64,7 +64,7 @@ class OpenIndex:
         self.manifest = manifest
         self.parts = joined_parts(parts, partitions)
         self.partitions = partitions
-        """of an index of partitions; else none"""
+        """the partitions of an index of partitions, else empty"""
         self.searches: Searches | None = None
         """who searches this index instead of this process; see `searched_by`"""
         self._links = LinkGraph.open(path / LINKS)  # at once: a new index may replace this one later
@@ -115,7 +115,7 @@ class OpenIndex:
             raise artifacts.damaged(path / PASSAGES / "offsets.npy", problem)
         listed = {name: getattr(manifest.counts, name) for name in actual}
         if listed != actual:
-            raise DamagedIndexError(f"{path}: holds {actual}, its manifest lists {listed}", "Build it again.")
+            raise DamagedIndexError(f"{path}: has {actual}, its manifest lists {listed}", "Build it again.")
         if manifest.default_encoder not in (None, *index.encoders):
             raise DamagedIndexError(
                 f"{path}: the vectors of its default encoder are missing", "Build it again."
@@ -144,8 +144,8 @@ class OpenIndex:
         """Raises `UsageError` for an index of partitions, where a command needs the files of one index."""
         if self.partitions:
             raise UsageError(
-                f"{self.path}: an index of {len(self.partitions)} partitions, and this works on one index",
-                "Do it for the index of each partition, then join them again: linkseek partition.",
+                f"{self.path}: an index of {len(self.partitions)} partitions, but this needs a single index",
+                "Run it on the index of each partition, then join them again: linkseek partition.",
             )
 
     def check_same(self, other: OpenIndex) -> None:
@@ -153,7 +153,7 @@ class OpenIndex:
         if contents([other]) != contents([self]):
             raise MismatchError(
                 f"{other.path} and {self.path} do not have the same passages",
-                "Use what was made with the same index.",
+                "Use files that were made with the same index.",
             )
 
     @property
@@ -168,7 +168,7 @@ class OpenIndex:
 
     @shared_property
     def document_ids(self) -> IdTable:
-        """Document ids to rows."""
+        """The table from document ids to rows."""
         return IdTable.open(self.path / DOCUMENTS, len(self.documents))
 
     @shared_property
@@ -213,7 +213,7 @@ class OpenIndex:
 
     @property
     def encoders(self) -> list[str]:
-        """The names of the encoders whose vectors the index holds (`dense/NAME`)."""
+        """The names of the encoders whose vectors the index has (`dense/NAME`)."""
         return list(self.parts.dense)
 
     def reads(self, encoder: str | None = None) -> bool:
@@ -242,7 +242,7 @@ class OpenIndex:
         return self._words(BM25)
 
     def sparse(self, encoder: str) -> WordSearch:
-        """The weights of terms of an encoder by its name here. Raises `UsageError` if there are none."""
+        """The term weights of an encoder by its name here. Raises `UsageError` if there are none."""
         part = self.codes_part(SPARSE, encoder)
         return self._words(part) if self.searches is None else self.searches.lucene(part)
 
@@ -260,7 +260,7 @@ class OpenIndex:
         if _unmeasured(read_part(self.path / part, type(opened))) != _unmeasured(opened):
             raise DamagedIndexError(
                 f"{self.path}: a new index has replaced it since it was opened",
-                "Open it again: run the same command again, or start the program again that has it open.",
+                "Open it again: run the same command again, or restart the program that has it open.",
             )
 
     def dense(self, encoder: str | None = None, device: str = "cpu") -> VectorSearch:
@@ -361,14 +361,14 @@ def open_words(folders: Sequence[Path], part: str, language: str, only: range | 
 
 
 def _unmeasured(part: PartManifest) -> dict[str, Any]:
-    """A part without what `linkseek recall` may add while the index is open."""
+    """A part without the measurements that `linkseek recall` may add while the index is open."""
     return {key: value for key, value in part.to_json().items() if key not in ("recall", "search")}
 
 
 def open_passages(
     index: Path, document_ids: IdTable, words: int, folders: Sequence[Path] = ()
 ) -> PassageStore:
-    """The passages of an index folder, finished or being built. folders: of its partitions."""
+    """The passages of an index folder, finished or being built. folders: the folders of its partitions."""
     folder = index / PASSAGES
     offsets = artifacts.open_array(folder / "offsets.npy")
     segments = artifacts.part_segments(folders or [index], PASSAGES)

@@ -1,7 +1,7 @@
 """Searching on a Ray cluster: actors, each with a part of an index; this process asks and merges.
 
     part           one partition, or several in a row where the cluster has fewer cores than partitions
-    this process   sends questions to one actor of each part, and merges what they find
+    this process   sends questions to one actor of each part, and merges their results
     actor          BM25 with the statistics of all partitions, scored in its own; the vectors of its own
 
 An actor that dies or hangs is replaced, and its part asked again (`machine.cluster`): each part has one
@@ -145,7 +145,7 @@ class PartitionActors:
         return _Vectors(self, encoder, self._index.parts.dense[encoder].encoder, first)
 
     def ask(self, method: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """The answers of all parts in order; None for those that are skipped (`partial`).
+        """The answers of all parts in order; None for skipped partitions (`partial`).
 
         method: of `_PartitionPart`. A part that did not answer last time gets one attempt. Raises the error
         of an actor, or `MachineError` for a part that does not answer.
@@ -196,7 +196,7 @@ def _is_large(argument: Any) -> bool:
 
 
 class _Words:
-    """The words of all parts."""
+    """The search by words over all parts."""
 
     def __init__(self, actors: PartitionActors, folder: Path, part: str) -> None:
         self.folder = folder
@@ -243,7 +243,7 @@ class _Vectors:
         for start in range(0, len(vectors), _TASK_QUERIES):
             block = vectors[start : start + _TASK_QUERIES]
             found = self._actors.ask(_PartitionPart.dense, self._name, block, k, parameters)
-            there = [each for each in zip(found, self._first, strict=False) if each[0] is not None]
+            there = [pair for pair in zip(found, self._first, strict=False) if pair[0] is not None]
             hits, first = zip(*there, strict=True)
             blocks.append(merged(hits, first, k))
         rows, scores = zip(*blocks, strict=True)

@@ -268,7 +268,7 @@ class PassageStore:
         return [self.table.value("id", int(row)) for row in rows]
 
     def rows_of(self, ids: Sequence[str]) -> NDArray[np.int64]:
-        """The rows of passage ids, int64 [n]; -1 for ids that the index does not hold."""
+        """The rows of passage ids, int64 [n]; -1 for ids that the index does not contain."""
         if self._words == 0:
             documents, numbers = list(ids), np.zeros(len(ids), np.int64)
         else:

@@ -1,4 +1,4 @@
-"""Search that learns from hyperlinks: indexes, searches, evaluations, and models that links teach.
+"""Search that learns from hyperlinks: indexes, searches, evaluations, and models trained on links.
 
     index = linkseek.build([{"id": "Mars", "title": "Mars", "text": "The red planet."}], "index/planets")
     for passage, score in index.search("Which planet is red?"):
@@ -61,7 +61,7 @@ _MODULES = {
     "retriever.mining.pairs": ["Pair"],
     "retriever.ranking": ["Pipeline", "Query", "Ranking"],
 }
-"""Where the names are that are imported when they are first used."""
+"""The modules of names that are imported on first use."""
 
 
 if not TYPE_CHECKING:  # which know the names above, and no others
@@ -83,18 +83,18 @@ def build(
     encoders: str | Path | Sequence[str | Path] = "all-MiniLM-L6-v2",
     **options: Any,
 ) -> Index:
-    """Build an index and open it. What is unchanged of the index at its place is reused.
+    """Build an index and open it. Unchanged parts of an index in the same folder are reused.
 
     Args:
         documents: The path of a corpus, or documents in memory: `Document` records, or dictionaries with
             "id", "title", "text" and "links", which have "start", "end" and "target".
-        folder: Where the index goes. An index that is there stays in use until the new one replaces it.
+        folder: The index's folder. An existing index stays in use until the new one replaces it.
         encoders: Models that make vectors, by name or path; `[]` for an index without vectors.
         **options: Those of `linkseek build`, with underscores: `passage_words=50`, `bm25=False`, ...
 
     Raises:
         InputError: A document is damaged, or its id occurs twice (`on_error="skip"` skips it).
-        UsageError: An option does not exist or does not fit, or the folder contains other files.
+        UsageError: An option does not exist or is invalid, or the folder contains other files.
         BusyError: Another build works on the same folder.
     """
     from linkseek.indexer import build as command
@@ -115,7 +115,7 @@ def open(folder: str | Path, pipelines_file: str | Path | None = None) -> Index:
         pipelines_file: A TOML file with pipelines of your own (docs/reference/pipelines.md).
 
     Raises:
-        DamagedIndexError: The folder contains no index, or a part of the index is missing or does not fit.
+        DamagedIndexError: The folder contains no index, or a part of the index is missing or damaged.
         UsageError: The file of pipelines is invalid.
     """
     return Index(folder, pipelines_file)
@@ -135,7 +135,7 @@ def train(
 
     Args:
         pairs: Files of pairs, as `Index.mine` writes them.
-        output: The folder of the model; or the table `output`, whose setting `folder` it is.
+        output: The folder of the model, or the table `output` with its setting `folder`.
         base: The model to start from, by name or path.
         stage: "pretrain" for mined pairs, "finetune" for labelled ones; decides the defaults.
         model: Further settings of the table `model`.
@@ -167,7 +167,7 @@ def train(
 
 
 class Index:
-    """An index, open for reading; threads may share it, and other processes that get it open it anew."""
+    """An open index. Threads may share it; processes that it is sent to reopen it."""
 
     def __init__(self, folder: str | Path, pipelines_file: str | Path | None = None) -> None:
         from linkseek.app.pipelines.catalogue import Models, Pipelines
@@ -205,7 +205,7 @@ class Index:
         return self._pipelines.available()
 
     def pipeline(self, name: str) -> Pipeline:
-        """One of `pipelines` as a function, to build one of your own with. Raises `UsageError` if unknown."""
+        """A pipeline as a function, from which to build your own. Raises `UsageError` for an unknown name."""
         opened = self._pipelines.open(name)
 
         def pipeline(queries: Sequence[Query], k: int) -> Ranking:
@@ -215,23 +215,23 @@ class Index:
         return pipeline
 
     def _own(self, function: Pipeline) -> dict[str, Pipeline]:
-        """A function of the caller, checked, by its name."""
+        """The caller's function under its name, with checks of its results."""
         from linkseek.retriever.search.searching import own_pipeline
 
         name = str(getattr(function, "__name__", type(function).__name__))
         return {name: own_pipeline(function, name, len(self.passages))}
 
     def search(self, questions: Questions, k: int = 10, pipeline: str | Pipeline | None = None) -> Hits:
-        """Search for the passages that answer one question, or each of many.
+        """Search for the passages that answer one question, or many.
 
         Args:
             questions: A text, a `Query`, a list of them, texts by id, or the `Path` of a file of questions.
-            k: Passages for each question; an index with fewer gives all that it has.
-            pipeline: One of `pipelines`, or a function of yours; by default the recommended one.
+            k: The number of passages for each question; a smaller index returns all of its passages.
+            pipeline: The name of a pipeline, or your own function; by default the recommended pipeline.
 
         Raises:
-            UsageError: A question is empty, `k` is no number above 0, there is no such pipeline, or the
-                function gives anything but a ranking of the questions.
+            UsageError: A question is empty, `k` is below 1, the pipeline does not exist, or the function does
+                not return a ranking of the questions.
         """
         from linkseek.hits import Hits
         from linkseek.retriever.queries import as_queries
@@ -250,10 +250,10 @@ class Index:
     def rerank(
         self, hits: Hits, model: str | Path | Sequence[str | Path] = "answers", **settings: Any
     ) -> Hits:
-        """Have a model read each question with its best passages, and sort them anew.
+        """Re-rank hits by a model that reads each question together with its passages.
 
         Args:
-            hits: Of a search in this index.
+            hits: The result of a search in this index.
             model: A re-ranker by name or path, or several as an ensemble.
             **settings: Those of a pipeline with `rerank` (docs/reference/pipelines.md):
                 `depth=50`, `weight=0.5`, ...
@@ -286,17 +286,18 @@ class Index:
 
         Args:
             questions: As for `search`; a `Query` may have answers. Or "headings", "anchors" or "titles":
-                questions that the index asks of itself, with the options `limit`, `seed` and `only`.
+                questions made from the index itself, with the options `limit`, `seed` and `only`.
             qrels: Relevance by id of the question and of a passage or document, or the path of such a file.
-            pipelines: Some of `pipelines` or functions of yours, compared with the first; by default the
-                recommended one.
+            pipelines: Names of pipelines or your own functions, compared with the first; by default the
+                recommended pipeline.
             answers: Short answers by id of the question: a passage that contains one is relevant.
             answer_kind: How they match: "tokens" as in DPR, or "regex".
             output: A folder for runs, results.json and the report; by default nothing is written.
             **options: Those of `linkseek evaluate`, with underscores: `depth=20`, `measure=["nDCG@10"]`, ...
 
         Raises:
-            UsageError: A pipeline, measure or option does not exist, or nothing says what is relevant.
+            UsageError: A pipeline, measure or option does not exist, or there are neither answers nor
+                judgements.
             InputError: None of the judged ids is in the index.
         """
         from linkseek.app.evaluate import (
@@ -314,12 +315,12 @@ class Index:
         kind = questions if isinstance(questions, str) and questions in KINDS and qrels is None else None
         given = [self._pipelines.recommended] if pipelines is None else pipelines
         listed = [given] if isinstance(given, str) or callable(given) else [*given]
-        own = [self._own(one) if callable(one) else {} for one in listed]
+        own = [self._own(item) if callable(item) else {} for item in listed]
         chosen = EvaluateOptions.from_keywords(
             "linkseek.Index.evaluate",
             {"latency": 0, **options},
             index=self.folder,
-            pipeline=[next(iter(function), one) for function, one in zip(own, listed, strict=True)],
+            pipeline=[next(iter(function), item) for function, item in zip(own, listed, strict=True)],
             test_set=kind,
             queries=questions if isinstance(questions, Path) else None,
             qrels=qrels if isinstance(qrels, str | Path) else None,
@@ -339,21 +340,21 @@ class Index:
         )
 
     def mine(self, output: str | Path, objective: str = "hlp", **options: Any) -> dict[str, int]:
-        """Write training data that links and texts give: pairs for bi-encoders, contrasts for cross-encoders.
+        """Mine training data from links and texts: pairs for bi-encoders, contrasts for cross-encoders.
 
         Args:
             output: A file in .jsonl or .jsonl.zst.
-            objective: One of pairs or of contrasts (docs/reference/objectives.md); for `ict` and `wlp`,
-                which are both, the option `contrasts` asks for contrasts.
+            objective: An objective of pairs or contrasts (docs/reference/objectives.md); for `ict` and `wlp`,
+                which give both, the option `contrasts` selects contrasts.
             **options: Those of `linkseek mine` or `linkseek mine-contrasts`, with underscores:
                 `pairs=1000`, `negatives="random"`, `contrasts=1000`, `seed=2`, ...
 
         Returns:
-            How many there are of each kind.
+            The number of lines of each kind.
 
         Raises:
             UsageError: An objective or option does not exist, or the output is a file of yours.
-            InputError: The index gives no such data, as without links.
+            InputError: The index has no such data, for example because it has no links.
         """
         from linkseek.retriever.mining.command import write_mined
 
@@ -409,4 +410,4 @@ def _check_type(value: object, kind: type, name: str, expected: str) -> None:
 
 def _listed(value: str | Path | Sequence[str | Path]) -> list[str]:
     """One or several names or paths, as texts."""
-    return [str(one) for one in ([value] if isinstance(value, str | Path) else value)]
+    return [str(item) for item in ([value] if isinstance(value, str | Path) else value)]

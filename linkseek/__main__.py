@@ -1,8 +1,8 @@
-"""linkseek WORD: the one door to all commands, also as `python -m linkseek WORD`.
+"""linkseek WORD: the entry point of all commands, also as `python -m linkseek WORD`.
 
-`linkseek --help` is a map of them, `linkseek WORD --help` explains one. A command's code is imported when the
-command runs, so the map appears at once. Each command is a file named after its word in a folder `commands`;
-the scripts `indexer/build.py`, `app/search.py` and `app/evaluate.py` are both command and script.
+`linkseek --help` lists them by purpose, `linkseek WORD --help` explains one. A command's code is imported
+when the command runs, so the list appears at once. Each command is a file named after its word in a folder
+`commands`; the scripts `indexer/build.py`, `app/search.py` and `app/evaluate.py` are commands, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from linkseek.indexer.program.errors import UsageError, exit_on_error
 
 
 class Word(NamedTuple):
-    """One word: the module of `linkseek` whose `main` it calls, and its line on the map."""
+    """A command: the module of `linkseek` whose `main` it calls, and its line in the list."""
 
     module: str
     summary: str
@@ -71,13 +71,13 @@ COMMANDS = {
 """In the order of use: group, word, command."""
 
 LABORATORY = ("experiment", "pack", "sweep")
-"""Words of the laboratory, which is not part of the package."""
+"""Commands of the laboratory, which is not part of the package."""
 
 ALL = {word: command for group in COMMANDS.values() for word, command in group.items()}
 
 
 def command_map() -> str:
-    """All commands with a line each."""
+    """All commands, one per line."""
     lines = [
         "Search over documents that link to each other: a wiki, a documentation site, a Wikipedia dump, in",
         "any language. It runs on one ordinary machine, sends nothing anywhere, and can learn from the links",
@@ -89,7 +89,7 @@ def command_map() -> str:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run the command that the first word names. Raises `UsageError` for an unknown one."""
+    """Run the command that the first word names. Raises `UsageError` for an unknown word."""
     word, *rest = argv or ["--help"]
     if word == "help" and rest:
         main([*rest, "--help"])

@@ -25,7 +25,7 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """The best passages of one or many questions; iteration gives each `Hit`, best first, by question."""
+    """The best passages for one or many questions; iterates over every `Hit`, by question, best first."""
 
     index: Index
     queries: tuple[Query, ...]
@@ -50,7 +50,7 @@ class Hits:
         return {query.id: replace(self, queries=(query,), ranking=ranking) for query, ranking in parts}
 
     def to_run(self, path: str | Path) -> None:
-        """Write a TREC run. Raises `UsageError` if you have a file there."""
+        """Write a TREC run. Raises `UsageError` for a file that Linkseek did not write."""
         write_run(Path(path), self.ranking, self.index.passages.ids, tag=self.pipeline)
 
     def to_frame(self) -> Any:

@@ -1,4 +1,4 @@
-"""The names that authors of plug-ins import: what a plug-in adds, and the classes that it derives from.
+"""The names that authors of plug-ins import: functions that add something, and base classes.
 
 A plug-in is a module that LINKSEEK_PLUGINS names. As it is imported, it calls one of the functions below:
 
@@ -6,7 +6,7 @@ A plug-in is a module that LINKSEEK_PLUGINS names. As it is imported, it calls o
 
     add_pipeline_kind(MyEntry)  # tables of that kind in any file of pipelines
 
-`linkseek.testing` has the contract tests of what is added.
+`linkseek.testing` has contract tests for additions.
 """
 
 from linkseek.app.evaluation.own_measures import OWN as MEASURES

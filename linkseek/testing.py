@@ -1,5 +1,4 @@
-"""Contract tests for authors of plug-ins: each function takes what a plug-in adds, and asserts what it
-promises.
+"""Contract tests for authors of plug-ins: each function checks an addition of a plug-in.
 
     def test_my_format(tmp_path):
         check_reader(MyReader(write_three_records(tmp_path)))
@@ -22,9 +21,9 @@ from linkseek.retriever.search.explanation import Explanation
 
 
 def check_reader(reader: Reader) -> list[Document]:
-    """A reader of a small corpus whose ids are unique; returns its documents.
+    """Check a reader of a small corpus with unique ids; returns its documents.
 
-    Each reading gives the same. Links and sections lie within the text, in reading order.
+    Every reading gives the same documents. Links and sections lie within the text, in reading order.
     """
     kind = type(reader)
     assert kind.name == kind.name.lower() and "\n" not in kind.description, kind
@@ -47,7 +46,7 @@ def check_reader(reader: Reader) -> list[Document]:
 
 
 def check_pairs(index: OpenIndex, pairs: Iterable[Pair]) -> None:
-    """Pairs of an objective of bi-encoders: their texts, links and titles are those of the index."""
+    """Check the pairs of a bi-encoder's objective: texts, links and titles are those of the index."""
     passages, texts = index.passages, index.documents.table
     for pair in pairs:
         assert pair.query.strip() == pair.query != "", pair
@@ -68,15 +67,16 @@ def check_pairs(index: OpenIndex, pairs: Iterable[Pair]) -> None:
 
 
 def check_pipeline_kind(kind: type[PipelineEntry]) -> None:
-    """A kind of pipelines: it is documented, and so are its keys."""
+    """Check that a kind of pipelines and its keys are documented."""
     assert kind.__doc__ and kind.__doc__.endswith("."), kind
     assert kind.chosen_by[0] in kind.model_fields, kind
     assert all(field.description for field in kind.model_fields.values()), kind
 
 
 def check_pipeline(pipeline: OpenPipeline, index: OpenIndex, question: str, k: int) -> list[Explanation]:
-    """An open pipeline: the explanations of the k best add up to their scores, and no other passage has
-    one."""
+    """Check that explanations of an open pipeline's k best passages add up to their scores, and that no other
+    passage has one.
+    """
     query = Query("q", question)
     ranking = pipeline([query], k)
     assert ranking.rows.shape == ranking.scores.shape == (1, k)
@@ -93,7 +93,7 @@ def check_pipeline(pipeline: OpenPipeline, index: OpenIndex, question: str, k: i
 
 
 def check_sum(explanation: Explanation, score: float) -> None:
-    """The parts of an explanation add up to a score, at each level."""
+    """Check that the parts of an explanation add up to a score, at each level."""
     assert isclose(explanation.score, score, rel_tol=1e-5, abs_tol=1e-6), explanation
     total = sum(part.added for part in explanation.parts)
     assert isclose(total, explanation.score, rel_tol=1e-5, abs_tol=2e-5), explanation

@@ -48,14 +48,14 @@ class Candidates:
 class RunCandidates(Candidates):
     """Passages, or documents if more of a run's ids are ids of documents. Rows are places in the list of ids.
 
-    rows: int [n], of the passages or documents of the index. known: bool [n], whether the index holds an id;
-    the others cannot be read.
+    rows: int [n], of the passages or documents of the index. known: bool [n], whether the index contains an
+    id; the others cannot be read.
     """
 
     def __init__(self, index: OpenIndex, ids: Sequence[str], name: str) -> None:
-        """ids: of the run; two may belong to one document. name: of the run, for errors.
+        """ids: the ids of the run; two may belong to one document. name: the run's name, for errors.
 
-        Raises `InputError` if the index holds none of the ids.
+        Raises `InputError` if the index contains none of the ids.
         """
         resolved = resolve_columns(index, ids)
         super().__init__(index, resolved.level)

@@ -25,7 +25,7 @@ class RerankerKind(NamedTuple):
     names: tuple[str, ...]
     """values of `[model] kind`"""
     holds: Callable[[Path], bool]
-    """whether a folder holds one"""
+    """whether a folder contains one"""
     open: Callable[[str, str], Opened]
     """one in a folder, on a device (see `indexer.machine.devices`)"""
     trainable: Callable[[Any], Any]

@@ -12,8 +12,8 @@ sentence-transformers stores for cross-encoders too but does not use:
 
 A document that is longer than the model is read window by window, with the score of the best window (MaxP;
 Dai and Callan 2019, section 3), or truncated at the model's length (FirstP). Every window has the title, is
-as long as the model reads, and begins half a window after the one before. Of a very long document,
-`MAX_WINDOWS` are read, which bounds the pairs of a question.
+as long as the model reads, and begins half a window after the one before. At most `MAX_WINDOWS` windows of a
+document are read, which bounds the pairs of a question.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ UrlPlace = bool | Literal["after title"]
 """Whether a document's address is read (True: before its title) or not."""
 
 MAX_WINDOWS = 30
-"""of a text; 256 tokens long, they hold some 3,000 words"""
+"""of a text; 256 tokens long, they contain some 3,000 words"""
 
 Spans = Sequence[tuple[int, int]]
 """The places of tokens in their text, [start, end) in characters."""
@@ -79,8 +79,8 @@ class PairFormat(TextFormat):
 def windows(head: str, text: str, spans: Spans, room: int) -> list[str]:
     """The text in windows of `room` tokens (1 or more), `head` before each; one window if it fits.
 
-    spans: of the text's tokens. The last window ends with the text and is as long as the others. At most
-    `MAX_WINDOWS` are kept, evenly spaced, with the first and the last.
+    spans: the spans of the text's tokens. The last window ends with the text and is as long as the others. At
+    most `MAX_WINDOWS` are kept, evenly spaced, with the first and the last.
     """
     if len(spans) <= room:
         return [head + text]

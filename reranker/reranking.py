@@ -71,7 +71,7 @@ class Reranker:
     ) -> None:
         """scorers: 1 or more. depth: candidates of a query that are scored, 1 or more.
 
-        weight: of the scorers in a sum with the first stage, from 0 (the first stage alone) to 1.
+        weight: the scorers' weight in a sum with the first stage, from 0 (only the first stage) to 1.
         """
         self.scorers = scorers
         self.depth = depth
@@ -117,19 +117,19 @@ class Reranker:
     def explain(self, query: Query, row: int, stages: RerankingStages) -> Explanation | None:
         """What first stage and models add to the score of a passage (`Explain`).
 
-        stages: of this query. The part named "first stage", if there is one, has the rank there.
+        stages: the stages of this query. The part named "first stage", if there is one, has the rank there.
         """
         place = place_of(stages.after, row)
         if place is None:
             return None
         before = place_of(stages.before, row)
-        of_first = {"rank": float(before[0]), "score": before[1]} if before else {}
+        facts = {"rank": float(before[0]), "score": before[1]} if before else {}
         if place[0] > self.depth and before:
-            kept = Part(FIRST_STAGE, before[1], f"only the first {self.depth} are re-ranked", of_first)
+            kept = Part(FIRST_STAGE, before[1], f"only the first {self.depth} are re-ranked", facts)
             return Explanation.of(place, [kept], rest="moved below the re-ranked ones")
         best, weight = stages.before.top(self.depth), self._weight
-        raw = [value_of(one.scores, one, row) for one in stages.scored]
-        scaled = [value_of(stretched(one), one, row) for one in stages.scored]
+        raw = [value_of(result.scores, result, row) for result in stages.scored]
+        scaled = [value_of(stretched(result), result, row) for result in stages.scored]
         if len(raw) == 1:
             models = [self._model(0, query, row, raw[0], {"score": raw[0]})]
         else:
@@ -142,16 +142,16 @@ class Reranker:
         mean, own = sum(part.added for part in models), value_of(stretched(best), best, row)
         scaled_mean = value_of(self._scaled(best, stages.scored), best, row)
         factors = {"scaled": scaled_mean, "weight": weight}
-        first = Part(FIRST_STAGE, (1 - weight) * own, "", {**of_first, "scaled": own, "weight": 1 - weight})
+        first = Part(FIRST_STAGE, (1 - weight) * own, "", {**facts, "scaled": own, "weight": 1 - weight})
         if len(models) == 1:
             part = replace(models[0], added=weight * scaled_mean, factors={**models[0].factors, **factors})
         else:
-            of_mean = Explanation(place[0], mean, tuple(models))
-            part = Part("mean of the models", weight * scaled_mean, "", factors | {"score": mean}, of=of_mean)
+            whole = Explanation(place[0], mean, tuple(models))
+            part = Part("mean of the models", weight * scaled_mean, "", factors | {"score": mean}, of=whole)
         return Explanation.of(place, [part, first])
 
     def shares(self, stages: RerankingStages) -> dict[int, list[float]]:
-        """As `Reranking.shares`. stages: of a query."""
+        """As `Reranking.shares`. stages: the stages of a query."""
         best = stages.before.top(self.depth)
         both = np.stack([self._scaled(best, stages.scored)[0], stretched(best)[0]], axis=1)  # [D, 2]
         return {row: pair for row, pair in zip(best.rows[0].tolist(), both.tolist(), strict=True) if row >= 0}
@@ -257,7 +257,7 @@ class Reranking:
         return self._reranker.explain(query, row, self._stages(query, k))
 
     def shares(self, query: Query, k: int) -> dict[int, list[float]]:
-        """Passage row -> its scaled scores by the model and the first stage, of those that are re-ranked."""
+        """Passage row -> its scaled scores by the model and the first stage, for re-ranked passages."""
         return self._reranker.shares(self._stages(query, k))
 
     def _stages(self, query: Query, k: int) -> RerankingStages:
@@ -272,7 +272,7 @@ def _mean(scored: Sequence[Ranking]) -> NDArray[np.float64]:
     """The scores of one scorer, or the mean of the scaled scores of several, [Q, D]."""
     if len(scored) == 1:
         return scored[0].scores.astype(np.float64)
-    return np.asarray(np.mean([stretched(one) for one in scored], axis=0))
+    return np.asarray(np.mean([stretched(result) for result in scored], axis=0))
 
 
 def in_order(ranking: Ranking, scores: NDArray[np.float64]) -> Ranking:

@@ -28,22 +28,22 @@ _EXPECTED = (
     'Write a list of texts in JSON, such as ["Paris", "L\'Aquila"]; '
     "from pandas: df.to_json(FILE, orient='records', lines=True)."
 )
-_LIST_THEM = 'Write them as a list, such as ["Jove", "Jupiter"], also if it is one alone.'
+_LIST_THEM = 'Write them as a list, such as ["Jove", "Jupiter"], even if there is only one.'
 _IN_DICTIONARIES = "value", "text", "answer", "answers", "aliases"
 """Keys of a dictionary of answers, without case, blanks and underscores; others are ignored."""
 _DEPTH = 8
 MISSING = "None", "nan", "NaN", "null", "<NA>"
-"""How missing values are printed."""
+"""The texts for which missing values are printed."""
 _PRINTED = re.compile(
     r"""(?:[a-zA-Z_][\w.]*\()?\s*[\[({]\s*(?:[bBrRuU]{0,2}["']|[\[({]\s*["'\[({]|[a-zA-Z_][\w.]*\(|[\])}]\s*$)|set\(\)$|<\w+>\s*\["""
 )
 
 
 def read_answers(value: Any, place: str, *, is_cell: bool = False) -> tuple[str, ...]:
-    """The answers that a value of JSON, or a cell of a table, holds; place: for errors.
+    """The answers that a value of JSON, or a cell of a table, contains; place: for errors.
 
     is_cell: whether a text must be a printed list; else it is one answer, unless it begins as such a list.
-    Raises `InputError` for anything else than texts, and for what numpy and pandas print.
+    Raises `InputError` for anything but texts, and for printed missing values of numpy and pandas.
     """
     try:
         if isinstance(value, str):
@@ -53,11 +53,9 @@ def read_answers(value: Any, place: str, *, is_cell: bool = False) -> tuple[str,
             if is_cell or _PRINTED.match(text):
                 return tuple(map(with_whole_characters, _texts(_parse(text), 0)))
             if text in MISSING:
-                raise _RefusedError(
-                    f"{text} is how a missing value is printed", "Leave the answers empty instead."
-                )
+                raise _RefusedError(f"{text} stands for a missing value", "Leave the answers empty instead.")
             if "|" in text:
-                raise _RefusedError("several, separated by |, or one that holds it", _LIST_THEM)
+                raise _RefusedError("several, separated by |, or one that contains it", _LIST_THEM)
             value = [value]
         return tuple(map(with_whole_characters, _texts(value, 0)))
     except _RefusedError as refused:

@@ -72,9 +72,9 @@ def find_answers(
 def _find(
     matchers: Sequence[AnswerMatcher | PatternMatcher], rows: NDArray[np.int64], text_of: Callable[[int], str]
 ) -> NDArray[np.bool_]:
-    # By passage instead of by question: each text is read, folded and split into tokens once, in the order of
-    # the passages on the disk, and only one is in memory. The results of several pipelines may hold the same
-    # passage for the same question; it is matched once.
+    # By passage instead of by question: each text is read, folded and split into tokens once, in the order on
+    # the disk, and only one is in memory. A passage that several pipelines return for the same question is
+    # matched once.
     mask = rows >= 0  # [Q, k]
     pairs = rows * len(rows) + np.arange(len(rows))[:, None]  # [Q, k]: passage and question as one number
     unique, place = np.unique(pairs[mask], return_inverse=True)  # [n], [m]
@@ -85,9 +85,9 @@ def _find(
         if row != last:
             last, text = row, _Text(text_of(row))
         matches[number] = matchers[query].matches(text)
-    of_rows = np.zeros(rows.shape, np.bool_)  # [Q, k]
-    of_rows[mask] = matches[place]
-    return of_rows
+    row_matches = np.zeros(rows.shape, np.bool_)  # [Q, k]
+    row_matches[mask] = matches[place]
+    return row_matches
 
 
 def answer_spans(text: str, answers: Iterable[str]) -> list[tuple[int, int]]:

@@ -85,12 +85,12 @@ def read_queries(path: Path, limit: int | None = None) -> list[Query]:
 def as_queries(questions: Questions, answers: Answers | None = None) -> list[Query]:
     """Questions as they are given in Python. Texts without ids get the ids 0, 1, 2, ...
 
-    answers: of questions that have none of their own. Raises the errors of `read_queries` for a file,
+    answers: for questions that have none of their own. Raises the errors of `read_queries` for a file,
     `UsageError` for no question, an empty or too long one, an id that occurs twice, and answers to none.
     """
     if hasattr(questions, "columns"):  # a table, whose items are the names of its columns
         raise UsageError(
-            f"the questions are a {type(questions).__name__}, expected texts",
+            f"the questions are of type {type(questions).__name__}, expected texts",
             'For example: dict(zip(frame["id"], frame["text"])).',
         )
     if isinstance(questions, Path):
@@ -111,11 +111,11 @@ def as_queries(questions: Questions, answers: Answers | None = None) -> list[Que
         raise UsageError(f'{count:,} questions have the id "{most}"', "Give every question an id of its own.")
     answers = {} if answers is None else answers
     if not isinstance(answers, Mapping):
-        raise UsageError(f"the answers are a {type(answers).__name__}, expected texts by id", _ANSWERS)
+        raise UsageError(f"the answers are of type {type(answers).__name__}, expected texts by id", _ANSWERS)
     given = {str(id_): texts for id_, texts in answers.items()}
     for id_ in given:
         if id_ not in ids:
-            raise UsageError(f'there is no question "{id_}", and answers to it', nearest(id_, ids))
+            raise UsageError(f'there are answers for "{id_}", but no such question', nearest(id_, ids))
     return [_with_whole_characters(query, _as_answers(given, query)) for query in queries]
 
 
@@ -147,7 +147,7 @@ def _as_query(question: Any, id_: str) -> Query:
     if not isinstance(question, Query):
         return Query(id_, checked_question(text))
     if not text.strip():
-        raise UsageError(f'the question "{question.id}" is empty', "Add its text, or leave it out.")
+        raise UsageError(f'the question "{question.id}" is empty', "Add its text, or omit it.")
     return replace(question, id=str(question.id))  # its text as it is, like one of a file
 
 

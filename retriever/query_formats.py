@@ -23,7 +23,7 @@ from linkseek.retriever.ranking import Query
 T = TypeVar("T")
 
 EXPECTED = (
-    'Expected one question a line: {"id": ..., "text": ..., "answers": [...]}, '
+    'Expected one question per line: {"id": ..., "text": ..., "answers": [...]}, '
     "or id<TAB>text, or question<TAB>['answer', ...], or a CSV with the columns question and answers."
 )
 Parse = Callable[[str, int, str], Query]
@@ -31,7 +31,7 @@ Parse = Callable[[str, int, str], Query]
 
 BOM = "\ufeff"
 _EXACT = 2.0**53
-"""Floats from here on are no exact whole numbers; JSON's numbers of more than 64 bits are read as such."""
+"""Floats from here on are not exact whole numbers; JSON's numbers of more than 64 bits are read as such."""
 _SHOWN = 12
 """Names of fields in a message; a file of texts by their ids has a field for each text."""
 
@@ -97,7 +97,7 @@ def recognise(path: Path) -> tuple[Parse, int]:
 
 
 def _is_array(head: str) -> bool:
-    """Whether a file begins as an array of texts over one line, or holds an empty one."""
+    """Whether a file begins as an array of texts over one line, or contains an empty one."""
     try:
         return head.startswith("[") and isinstance(json.loads(head), list)
     except (ValueError, RecursionError):
@@ -140,7 +140,7 @@ def _parse_jsonl(line: str, count: int, place: str) -> Query:
         is_long = len(row) > _SHOWN
         has = ", ".join([*row][:_SHOWN]) + ", ..." * is_long or "no fields"
         lists = [name for name, value in row.items() if isinstance(value, list) and value]
-        is_document = len(lists) == 1 and "id" not in fields  # whose list holds the questions
+        is_document = len(lists) == 1 and "id" not in fields  # whose list contains the questions
         hint = f"Convert it: jq -c '.{lists[0]}[]' FILE > FILE.jsonl" if is_document else EXPECTED
         if is_long and all(isinstance(value, str) for value in row.values()):
             hint = "Texts by their ids? jq -c 'to_entries[] | {id: .key, text: .value}' FILE > FILE.jsonl"
@@ -185,7 +185,9 @@ def _names_error(place: str, id_: str, text: str) -> InputError:
 def _parse_table(
     delimiter: str, columns: Mapping[str, int], width: int, plain: bool, line: str, count: int, place: str
 ) -> Query:
-    """columns: text, answers and perhaps id -> number. width: of a line. plain: an answer needs no list."""
+    """columns: text, answers and perhaps id -> number. width: the number of fields in a line. plain: an
+    answer needs no list.
+    """
     fields, goes_on = _parsed(line, delimiter)
     if delimiter != "\t" and goes_on:
         hint = _CONVERT.format(f"pandas.read_csv(FILE, sep={delimiter!r})")
@@ -196,7 +198,7 @@ def _parse_table(
     if len(fields) <= max(columns.values()):
         raise InputError(f"{place}: {len(fields)} {kind}-separated fields, expected {width}", EXPECTED)
     if any(map(str.strip, fields[width:])):
-        hint = f"A field that holds a {kind} must be in quotation marks. " + EXPECTED
+        hint = f"A field that contains a {kind} must be in quotation marks. " + EXPECTED
         raise InputError(f"{place}: {len(fields)} {kind}-separated fields, expected {width}", hint)
     cells = {kind: fields[column].strip() for kind, column in columns.items()}
     cell = cells.get("answers", "")

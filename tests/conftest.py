@@ -28,6 +28,7 @@ from tests.slowness import Limited, Measured, is_slow, longest_first, unit_of
 from tests.support.command import run
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.ray_cluster import RayCluster, uses_ray
+from tests.support.small_index import TINY
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 settings.load_profile("ci")  # the same examples at every run; --hypothesis-profile default draws others
@@ -156,8 +157,8 @@ def build(index_path: Path, corpus: Path) -> Callable[..., Built]:
 
     def build(**options: Any) -> Built:
         open_encoder = options.pop("open_encoder", lambda name, title: FakeEncoder(name, title=title))
-        plan = {"corpus": corpus, "passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1}
-        return build_index(index_path, BuildPlan(**(plan | options)), open_encoder)
+        plan = TINY | {"corpus": corpus, "processes": 1, "language": "en"} | options
+        return build_index(index_path, BuildPlan(**plan), open_encoder)
 
     return build
 

@@ -26,9 +26,7 @@ def test_what_is_on_the_list_exists() -> None:
     assert names and not lost, "make slow-tests"
 
 
-def test_tests_that_take_long_are_put_on_the_list_and_their_files_come_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tests_that_take_long_are_put_on_the_list_and_their_files_come_first(tmp_path, monkeypatch):
     monkeypatch.setattr(slowness, "MEASURED", tmp_path / "slow.txt")
     taken = Measured()
     for name, seconds in (

@@ -1,7 +1,7 @@
 """Validates requests from the pages and turns them into background jobs.
 
-No path and no option is used as it was given: the name of a new index is checked, pipelines and test sets
-are looked up among the known ones, and files are those that were uploaded for the job.
+No path and no option is used as given: the name of a new index is checked, pipelines and test sets are looked
+up among the known ones, and files are those that were uploaded for the job.
 """
 
 from __future__ import annotations
@@ -63,17 +63,6 @@ _BATCH = 32  # questions between two reports of progress
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class BuildChoices:
-    """How to build an index; the fields are named like the options of build.py."""
-
-    format: str | None = None
-    encoders: tuple[str, ...] = (DEFAULT_ENCODER,)
-    bm25: bool = True
-    limit: int | None = None
-    skip_errors: bool = True
-
-
 def checked_index_name(name: str, parent: Path) -> str:
     """A name for a new index in a folder. Raises `UsageError` if it is invalid or taken."""
     name = name.strip()
@@ -81,11 +70,11 @@ def checked_index_name(name: str, parent: Path) -> str:
         raise UsageError("the new index has no name", "Give it one, such as handbook.")
     if not _NAME.fullmatch(name):
         raise UsageError(
-            "the name of an index is made of letters, digits, hyphens and underscores",
+            "the name of an index may contain only letters, digits, hyphens and underscores",
             "It begins with a letter or a digit and has at most 64 characters, such as my-notes.",
         )
     if os.path.lexists(parent / check_name(name, "the index")):
-        raise UsageError(f'there is an index "{name}" already', "Choose another name.")
+        raise UsageError(f'there is already an index "{name}"', "Choose another name.")
     return name
 
 
@@ -94,30 +83,27 @@ def start_build(
     parent: Path,
     name: str,
     uploads: Sequence[Upload],
-    choices: BuildChoices,
+    format_: str | None = None,
+    chosen_encoders: Sequence[str] = (DEFAULT_ENCODER,),
 ) -> Job:
-    """Build the index `parent`/`name` from uploaded files.
+    """Build the index `parent`/`name` from uploaded files, with words and the vectors of these encoders.
 
-    The command recognises their format, so that no file is read here. Raises `UsageError` for an invalid
-    name, choice or number of files.
+    format_: None for the command to recognise it: no file is read here. Damaged records are skipped, and
+    listed. Raises `UsageError` for an invalid name, choice or number of files.
     """
     name = checked_index_name(name, parent)
-    if not choices.bm25 and not choices.encoders:
-        raise UsageError("there would be nothing to search with", "Choose BM25, vectors, or both.")
-    formats = {choices.format} - {None}, {*all_readers()}
-    for chosen, known in (formats, ({*choices.encoders}, {*encoders()})):
+    formats = {format_} - {None}, {*all_readers()}
+    for chosen, known in (formats, ({*chosen_encoders}, {*encoders()})):
         for unknown in chosen - known:
             raise UsageError(f'"{unknown}" is not known', nearest(str(unknown), known))
     with jobs.draft() as draft:
         options = {
             "corpus": save_uploads(uploads, draft / UPLOAD),
             "index": inside(parent, name, "the index"),
-            "format": choices.format,
-            "encoder": choices.encoders or None,
-            "dense": bool(choices.encoders),
-            "bm25": choices.bm25,
-            "limit": choices.limit,
-            "on_error": "skip" if choices.skip_errors else "stop",
+            "format": format_,
+            "encoder": chosen_encoders or None,
+            "dense": bool(chosen_encoders),
+            "on_error": "skip",
         }
         command = _command("build", options, draft / OPTIONS)
         return jobs.start(Order(BUILD, f"index {name}", f"Build {name}", name, command), draft)
@@ -173,7 +159,7 @@ class Workplace:
 
     @contextmanager
     def draft(self, name: str) -> Iterator[tuple[Path, Path]]:
-        """The folders of a new job and of what it writes among the results, named so, with plain letters."""
+        """The folders of a new job and of its output among the results, named so, with plain letters."""
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:40] or "questions"
         with self.jobs.draft() as draft:
             output = new_folder(self.results, f"{plain}-{draft.name}")
@@ -192,7 +178,6 @@ class EvaluationChoices:
     pipelines: tuple[str, ...]
     depth: int = DEFAULT_DEPTH
     limit: int | None = None
-    latency: bool = True
     only: tuple[str, ...] = ()
     seed: int | None = None
 
@@ -207,7 +192,7 @@ def start_evaluation(
     """
     files = {role: of for role in ROLES if (of := files.get(role))}
     if not choices.pipelines and "run" not in files:
-        raise UsageError("no pipeline is chosen", "Choose at least one; two can be compared.")
+        raise UsageError("no pipeline is selected", "Choose at least one; two can be compared.")
     at.check(choices.pipelines)
     if not (choices.test_set in all_test_sets() or own_kind(choices.test_set) or "queries" in files):
         raise UsageError("no questions are chosen", "Choose a test set, or upload questions.")
@@ -223,7 +208,6 @@ def start_evaluation(
             "limit": choices.limit,
             "batch_size": _BATCH,
         }
-        | ({} if choices.latency else {"latency": 0})
         | ({"only": [*choices.only]} if choices.only else {})
         | ({"seed": choices.seed} if choices.seed is not None else {}),
     )
@@ -245,7 +229,7 @@ def start_comparison(
 ) -> Job:
     """Compare two pipelines of an index by questions; the comparison goes to a new folder among the results.
 
-    origin: of the questions. judged: the test set of its judgements; empty: one of its own. Raises
+    origin: the origin of the questions. judged: the test set of its judgements; empty: one of its own. Raises
     `UsageError` for an unknown pipeline, questions that cannot be asked, and a name that cannot be one.
     """
     if pair[0] == pair[1]:
@@ -270,7 +254,6 @@ def _title(name: str, index: Path, files: Mapping[Role, Sequence[Upload]], choic
     parts = [f"{name} on {index.name}: {', '.join([*choices.pipelines, *runs])}"]
     parts += [counted(choices.limit, "question")] if choices.limit else []
     parts += [f"depth {choices.depth:,}"] if choices.depth != DEFAULT_DEPTH else []
-    parts += [] if choices.latency else ["without times"]
     return ", ".join(parts)
 
 
@@ -299,7 +282,6 @@ def run_again(at: Workplace, report: Path, results: Results, added: Sequence[str
         (*(name for name, pipeline in results.pipelines.items() if pipeline.source == "pipeline"), *added),
         results.depth,
         limit=limit,
-        latency=any(pipeline.latency for pipeline in results.pipelines.values()),
         only=only,
         seed=seed,
     )

@@ -1,6 +1,6 @@
-"""Background jobs: commands of ours as processes, each with a folder that records its state.
+"""Background jobs: Linkseek's commands as processes, each with a folder that records its state.
 
-    FOLDER/ID/job.json        what the job is: kind, key, title, subject, command; written before it starts
+    FOLDER/ID/job.json        the job: kind, key, title, subject, command; written before it starts
     FOLDER/ID/state.json      its state, written by its watcher
     FOLDER/ID/progress.json   the progress of its stages, written by the command (`indexer.program.progress`)
     FOLDER/ID/log             the output of the command
@@ -10,7 +10,7 @@
     FOLDER/slot-N             held by the watcher of a running command: others wait
 
 Each command has a watcher (`app.background.watcher`), a process of its own session, which outlives the page,
-the browser and the server. Nothing is kept in memory, so whoever reads the folder sees the same. Whether a
+the browser and the server. Nothing is kept in memory, so every reader of the folder sees the same. Whether a
 watcher lives is read from its lock, which the system releases however a process ends; a process id could
 belong to another process by then.
 """
@@ -97,10 +97,9 @@ class JobStage:
 class Order:
     """A command to run. subject: the name of the index or report that it is about.
 
-    key: of two orders with the same key, the second is not started while the first lives.
-    same: whether the same key means the same work, so that the first serves both.
-    output: a folder that was made for the command (`new_folder`); what it wrote there is removed unless the
-    job is done.
+    key: of two orders with the same key, the second is not started while the first lives. same: whether the
+    same key means the same work, so that the first serves both. output: a folder that was made for the
+    command (`new_folder`); its files there are removed unless the job is done.
     """
 
     kind: str
@@ -130,7 +129,7 @@ class Job:
 
     @property
     def live(self) -> bool:
-        """Whether it waits or runs."""
+        """Whether it is waiting or running."""
         return self.state in _LIVE
 
 
@@ -182,7 +181,7 @@ class Jobs:
         """
         self._check_changes()
         if (live := sum(job.live for job in self.list())) >= MAX_LIVE:
-            raise BusyError(f"{live} jobs run or wait already", "Wait until one has ended, or cancel one.")
+            raise BusyError(f"{live} jobs are running or waiting", "Wait until one has ended, or cancel one.")
         draft = new_folder(self.folder, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
         try:
             yield draft
@@ -206,7 +205,7 @@ class Jobs:
                     if order.same or [*job.order.command] == [*order.command]:
                         return job
                     title = job.order.title
-                    raise BusyError(f"{title}: this is being done already", "Wait for it, or cancel it.")
+                    raise BusyError(f"{title}: already in progress", "Wait for it, or cancel it.")
             self._remove_old()
             try:
                 self._launch(order, draft)
@@ -281,8 +280,8 @@ class Jobs:
         if state["state"] in _LIVE and not alive:
             state |= {
                 "state": "failed",
-                "message": "it was ended from outside, or could not write its end",
-                "hint": "Start it again; a build resumes after its finished parts. "
+                "message": "it was ended from outside, or could not write its result",
+                "hint": "Start it again; a build reuses its finished parts. "
                 + free_space(self.folder.parent),
             }
         state["message"] = self.as_sent(str(state["message"])).removeprefix(": ")
@@ -330,11 +329,11 @@ def error_in(log: str, exit_code: int, folder: Path) -> tuple[str, str]:
         return errors[-1]["message"], errors[-1]["hint"] or ""
     if exit_code < 0:
         return (
-            f"the command was ended by the system (signal {-exit_code})",
-            "The memory of this machine may be used up. Start it again; a build resumes where it was.",
+            f"the system ended the command (signal {-exit_code})",
+            "This machine may have run out of memory. Start it again; a build resumes.",
         )
     kinds = [kind for kind in LinkseekError.__subclasses__() if kind.exit_code > 1]
     words = {kind.exit_code: kind.__doc__ or "" for kind in reversed(kinds)}
-    why = words.get(exit_code, f"A mistake of Linkseek (exit code {exit_code})").partition(" (exit code")[0]
-    details = "The log says more." if log.strip() else f"It left no log. {free_space(folder)}"
+    why = words.get(exit_code, f"A bug in Linkseek (exit code {exit_code})").partition(" (exit code")[0]
+    details = "The log has the details." if log.strip() else f"It left no log. {free_space(folder)}"
     return f"the command failed: {why[:1].lower()}{why[1:]}", details.strip()

@@ -30,8 +30,8 @@ class Services:
         """The service of an index, opened again if the index was built again or the pipelines have changed.
 
         results: the folder of finished evaluations, whose questions are known. The pipelines of a first visit
-        are opened in the background. While one index opens, others can be opened and used. Raises what
-        `SearchService` raises.
+        are opened in the background. While one index opens, others can be opened and used. Raises the errors
+        of `SearchService`.
         """
         stamp = *index_stamp(index), file_stamp(pipelines_file)
         service = self._services(index, pipelines_file, results, stamp)
@@ -57,4 +57,4 @@ def file_stamp(file: Path | None) -> int:
 
 
 SERVICES = Services()
-"""Those of this process."""
+"""The services of this process."""

@@ -1,4 +1,4 @@
-"""Uploaded files, written below a folder of ours under the names that they came with.
+"""Uploaded files, stored below a folder of Linkseek's under their own names.
 
 A name is chosen by the browser; for the files of a folder, it is a path in that folder. It is brought into
 one form, and if it could be anything but a file below our folder, the upload is refused before any file is
@@ -31,14 +31,14 @@ Upload = tuple[str, BinaryIO]
 """The name that the browser gives, and the content."""
 
 MAX_BYTES = 500 << 20
-"""Of all files of a job together."""
+"""The maximum size of all files of a job together."""
 MAX_FILES = 10_000
 
 
 def save_uploads(uploads: Sequence[Upload], folder: Path) -> Path:
     """Write uploads below `folder`/files, and return the corpus: the file if there is one, else the folder.
 
-    Raises what `save_files` raises.
+    Raises the errors of `save_files`.
     """
     root = folder / FILES
     files = save_files(uploads, root)
@@ -53,7 +53,7 @@ def save_files(uploads: Sequence[Upload], folder: Path) -> list[Path]:
     (`safe_path`) or given twice, `MachineError` if the disk is full.
     """
     if not uploads:
-        raise UsageError("there is no file to read", "Choose one file, several, or a folder.")
+        raise UsageError("there is no file to read", "Choose one or more files, or a folder.")
     size = sum(content.seek(0, os.SEEK_END) for _, content in uploads)
     if len(uploads) > MAX_FILES or size > MAX_BYTES:
         raise UsageError(
@@ -62,17 +62,12 @@ def save_files(uploads: Sequence[Upload], folder: Path) -> list[Path]:
         )
     files: list[Path] = []
     for path, (_, content) in zip(_distinct(safe_path(name) for name, _ in uploads), uploads, strict=True):
-        try:
+        with _storing("Free some space, or send less; large corpora are built with linkseek build."):
             path_inside(folder, path, _WHAT).parent.mkdir(parents=True, exist_ok=True)
             content.seek(0)
             files.append(path_inside(folder, path, _WHAT))  # again, since its folder may have become a link
             with files[-1].open("xb") as file:
                 shutil.copyfileobj(content, file, 1 << 20)
-        except OSError as error:
-            raise MachineError(
-                f"the upload could not be stored ({error.strerror})",
-                "Free some space, or send less; large corpora are built with linkseek build.",
-            ) from None
     return files
 
 
@@ -102,16 +97,20 @@ FOLDER = "uploads"
 
 def keep_uploads(report: Path, files: Mapping[Role, Sequence[Path]]) -> None:
     """Copy files into the folder of a report. Raises `MachineError` if they cannot be written."""
-    try:
+    with _storing("Free some space, or send less."):
         for role, paths in files.items():
             for path in paths:
                 copy = report / FOLDER / role / path.name
                 with path.open("rb") as file, output_file(copy) as kept:
                     shutil.copyfileobj(file, kept, 1 << 20)
+
+
+@contextmanager
+def _storing(hint: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise MachineError(
-            f"the upload could not be kept ({error.strerror})", "Free some space, or send less."
-        ) from None
+        raise MachineError(f"the upload could not be stored ({error.strerror})", hint) from None
 
 
 @contextmanager
@@ -120,8 +119,8 @@ def kept_uploads(
 ) -> Iterator[dict[Role, list[Upload]]]:
     """The files that a report was made from, open for reading; none for a test set and pipelines alone.
 
-    names: of the files. Raises `UsageError` unless the report has the files that were read, `InputError` for
-    links that lead out of the folder of results.
+    names: the names of the files. Raises `UsageError` unless the report has the files that were read,
+    `InputError` for links that lead out of the folder of results.
     """
     paths = {
         role: [inside_file(report.parent, report / FOLDER / role / name) for name in of]
@@ -135,8 +134,8 @@ def kept_uploads(
     complete = runs == len(names["run"]) and (results.test_set is not None or names["queries"])
     if not complete or hashes != {file_sha256(path) for of in paths.values() for path in of}:
         raise UsageError(
-            "this report has no copies of the files of questions, judgements or runs",
-            "Start a new evaluation, with these files.",
+            "this report has no copies of its files of questions, judgements or runs",
+            "Start a new evaluation with these files.",
         )
     with ExitStack() as stack:
         yield {

@@ -131,7 +131,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def end_tree(pid: int) -> None:
-    """End a process and those that it has started, where there are no process groups to signal."""
+    """End a process and its children, where there are no process groups to signal."""
     with suppress(psutil.NoSuchProcess):
         command = psutil.Process(pid)
         for process in (*command.children(recursive=True), command):

@@ -23,8 +23,9 @@ PROGRAM = "linkseek asked"
 class AskedOptions(Options):
     """List the questions that people asked most often, with their number, from logs.
 
-    Logs are those of `linkseek serve --log-questions` and `linkseek app --log-questions FILE`. `linkseek
-    compare` takes the file of --output, and finds where pipelines disagree and which have no result.
+    The logs are written by `linkseek serve --log-questions` and `linkseek app --log-questions FILE`.
+    `linkseek compare` reads the file of --output, and finds questions on which pipelines disagree or have no
+    result.
     """
 
     log: Positional[list[Path]] = Field([])
@@ -32,16 +33,16 @@ class AskedOptions(Options):
     words: str = ""
     """only questions with these words"""
     output: Path | None = None
-    """a file for the most frequent questions, at most 200"""
+    """write the most frequent questions to this file, at most 200"""
     forget: bool = False
-    """remove the lines with these questions, those with --words or all, from the logs"""
+    """remove these questions from the logs: those with --words, or all"""
 
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(AskedOptions, argv, PROGRAM)
     if not options.log:
-        raise UsageError("no log is named", f"For example: {PROGRAM} serve.log")
+        raise UsageError("no log is given", f"For example: {PROGRAM} serve.log")
     if options.forget:
         print(f"{counted(forget_asked(options.log, options.words), 'line')} removed")
         return

@@ -26,7 +26,7 @@ PROGRAM = "linkseek compare"
 class CompareOptions(Options):
     """Ask two pipelines the same questions, for a person to judge where they disagree, without labels.
 
-    The search pages show the first results of both side by side, the largest disagreement first, and say
+    The search pages show the first results of both side by side, the largest disagreement first, and report
     which pipeline is better.
     """
 
@@ -39,9 +39,9 @@ class CompareOptions(Options):
     output: Path
     """the folder of the comparison, in the folder of results that the pages show"""
     judged: Annotated[str, AfterValidator(lambda name: name and check_set_name(name))] = ""
-    """the test set of the judgements, which others may have begun; default: one of its own"""
+    """the test set for the judgements, new or existing; default: a new one"""
     origin: str = ""
-    """where the questions come from, in words; default: the name of their file"""
+    """a description of the origin of the questions; default: the name of their file"""
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
 
@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(CompareOptions, argv, PROGRAM)
     if (options.output / FILE).exists():
-        raise UsageError(f"--output {options.output}: has a comparison already", "Name another folder.")
+        raise UsageError(f"--output {options.output}: already contains a comparison", "Name another folder.")
     a, b = options.pipeline
     if a == b:
         raise UsageError(f"both pipelines are {a}", "Name two different ones.")

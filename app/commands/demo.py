@@ -20,7 +20,7 @@ MEASURED = {
     "sample": ("bm25", "dense", "hlp", RECOMMENDED),
     "sample-two-steps": (RECOMMENDED, "hops"),
 }
-"""Test set -> pipelines."""
+"""The pipelines measured on each test set."""
 
 
 class DemoOptions(Options):
@@ -28,7 +28,7 @@ class DemoOptions(Options):
 
     These are BM25, a zero-shot encoder (dense), one taught by links (hlp), and a fusion (hybrid-weighted).
     Then 20 questions of two steps are asked, whose second article is linked from the first, without and with
-    hops by links. The index goes to index/sample, the reports to results/. Re-ranking is left out, since it
+    hops by links. The index goes to index/sample, the reports to results/. Re-ranking is omitted, because it
     takes minutes on two cores; the last lines say how to measure it. Its model is prepared for the search
     page, which compares four pipelines at a first visit.
     """

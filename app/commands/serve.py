@@ -11,7 +11,9 @@ PROGRAM = "linkseek serve"
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run the command: open everything, then listen, so that what cannot be served is an error here."""
+    """Run the command: open everything before listening, so that an index that cannot be served is an error
+    here.
+    """
     options = parse_service_options(ServeOptions, argv, PROGRAM)
     check_options(options)
     Tokens.of(options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,6 @@ from linkseek.app.pipelines.examples import (
     CandidateBatch,
     ExampleBuilder,
     LearningOptions,
-    Read,
     collection_of_files,
     collection_of_test_set,
     mined_articles,
@@ -40,8 +40,8 @@ class TrainFusionOptions(LearningOptions):
     """Train a fusion of pipelines: trees over their scores and ranks, titles, articles and hyperlinks.
 
     A passage is relevant if it contains an answer or is judged relevant by the test set; with --mined, if it
-    belongs to the article that a hyperlink leads to. Prints the accuracy for questions that were held back,
-    and writes a JSON file that `model` in a table of pipelines names.
+    belongs to the article that a hyperlink leads to. Prints the accuracy on held-out questions, and writes a
+    JSON file for `model` in a table of pipelines.
     """
 
     index: Path
@@ -51,7 +51,8 @@ class TrainFusionOptions(LearningOptions):
     queries: list[Path] = Field([])
     """questions with answers: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
     qrels: list[Path] = Field([])
-    """judgements, a file for each of --queries, instead of the questions' answers: TREC's or BEIR's"""
+    """judgements instead of the questions' answers, a file for each of --queries, in TREC's or BEIR's format
+    """
     test_set: list[str] = Field([])
     """test sets by name; do not measure on the same ones later"""
     data: Path | None = None
@@ -61,7 +62,7 @@ class TrainFusionOptions(LearningOptions):
     links: bool = True
     """learn from features of hyperlinks"""
     neighbours: GraphName = LINKS
-    """the graph of articles: hyperlinks, or one of a plug-in in their place, as a control"""
+    """the graph of articles: links, or the name of a plug-in's graph, as a control"""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -91,13 +92,13 @@ def main(argv: Sequence[str]) -> None:
     reader = FeatureReader(index, options.pipeline, options.links, options.neighbours)
     builder = ExampleBuilder(options.depth)
     for collection in collections:
-        builder.add(index, collection, fused, reading(reader))
+        builder.add(index, collection, fused, partial(read_features, reader))
     labelled = builder.examples()
     trained = train(labelled.examples, labelled.folds(options.folds, options.seed), options.seed)
     values = _accuracies(labelled.examples, options.pipeline, options.depth)
     values[options.output.stem] = trained.values
     questions = sum(count for _, count in labelled.collections)
-    figures = {name: (each.sum(axis=0) / questions).round(4).tolist() for name, each in values.items()}
+    figures = {name: (hits.sum(axis=0) / questions).round(4).tolist() for name, hits in values.items()}
     model = FusionFile(
         format="linkseek fusion 1",
         pipelines=options.pipeline,
@@ -110,23 +111,19 @@ def main(argv: Sequence[str]) -> None:
             "corpus": index.manifest.corpus.sha256 or "",
             "depth": options.depth,
             "seed": options.seed,
-            "accuracy at 1, 5, 20 of held-back questions": figures,
+            "accuracy at 1, 5, 20 of held-out questions": figures,
         },
         trees=trained.trees,
     )
     save_model(options.output, model, figures, ACCURACY_CUTOFFS)
 
 
-def reading(reader: FeatureReader) -> Read:
-    """Reads the candidates of all pipelines together."""
-
-    def read(
-        queries: Sequence[Query], rankings: Sequence[Ranking], numbers: NDArray[np.int64]
-    ) -> Iterator[CandidateBatch]:
-        candidates = reader.read(queries, rankings)
-        yield CandidateBatch(numbers, candidates.rows, candidates.values[candidates.rows >= 0])
-
-    return read
+def read_features(
+    reader: FeatureReader, queries: Sequence[Query], rankings: Sequence[Ranking], numbers: NDArray[np.int64]
+) -> Iterator[CandidateBatch]:
+    """Read the candidates of all pipelines together."""
+    candidates = reader.read(queries, rankings)
+    yield CandidateBatch(numbers, candidates.rows, candidates.values[candidates.rows >= 0])
 
 
 def _accuracies(examples: Examples, pipelines: Sequence[str], depth: int) -> dict[str, NDArray[np.bool_]]:

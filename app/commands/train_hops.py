@@ -1,4 +1,6 @@
-"""linkseek train-hops: trees that rank what the first passages link to, for questions of several steps."""
+"""linkseek train-hops: trees that rank the passages that the first results link to, for questions of several
+steps.
+"""
 
 from __future__ import annotations
 
@@ -52,12 +54,12 @@ class TrainHopsOptions(LearningOptions):
 
     --index, --queries and --qrels may each be given several times, once for each collection, in the same
     order. With --mined, each index is a collection of questions from its own links. Each collection is then
-    held back once, so the figures are for corpora that the model has not seen; with one collection,
-    parts of its questions are held back. Prints the recall of held-back questions, and writes a JSON file
-    that `model` in a table with `hop = "trees"` names.
+    held out once, so the figures are for corpora that the model has not seen; with one collection, parts of
+    its questions are held out. Prints the recall on held-out questions, and writes a JSON file for `model` in
+    a table with `hop = "trees"`.
 
-    With --one-step the model also learns to tell questions of several steps, those with several relevant
-    passages, from questions of one. Where it sees one step, it mostly keeps the first stage's results.
+    With --one-step the model also learns to distinguish questions of several steps, which have several
+    relevant passages, from questions of one step, for which it mostly keeps the first stage's results.
     """
 
     index: Annotated[list[Path], Field(min_length=1)]
@@ -67,20 +69,21 @@ class TrainHopsOptions(LearningOptions):
     qrels: list[Path] = Field([])
     """their relevant passages or documents"""
     mined: NonNegativeInt = 0
-    """the number of questions to make from the links of each index: the sentence around an anchor, without
-    the anchor; relevant are its passage and the linked article"""
+    """the number of questions to make from the links of each index: a question is the sentence around an
+    anchor, without the anchor, and its passage and the linked article are relevant
+    """
     one_step: list[Path] = Field([])
-    """questions of one step, each file a collection; their relevant passages are not needed"""
+    """questions of one step, a collection in each file; they need no relevant passages"""
     pipeline: str = "hybrid-weighted"
     """the first stage"""
     over: Annotated[list[GraphName], Field(min_length=1, max_length=2)] = Field([LINKS])
-    """what is followed: links, or a graph of a plug-in in their place, as a control; or both"""
+    """the graph to follow: links, or the name of a plug-in's graph, as a control; or both"""
     sources: Annotated[int, Field(ge=1, le=1_000)] = 10
-    """results of the first stage that are followed"""
+    """the number of first-stage results whose links are followed"""
     edges: Annotated[int, Field(ge=1, le=10_000)] = 100
-    """articles that a passage leads to, at most"""
+    """the maximum number of articles that a passage leads to"""
     noise: bool = True
-    """read each question a second time, with fewer edges and false ones on the first graph"""
+    """train on each question a second time, with edges of the first graph removed and false ones added"""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -114,8 +117,8 @@ def main(argv: Sequence[str]) -> None:
     fold = labelled.collection if several else labelled.folds(options.folds, options.seed)
     if len(np.unique(fold)) < 2:
         raise InputError(
-            "only one collection has questions with a relevant candidate, so none can be held back",
-            "Give that collection alone, or more questions of the others.",
+            "only one collection has questions with a relevant candidate, so none can be held out",
+            "Give only that collection, or more questions for the others.",
         )
     trained = train(examples, fold, options.seed, lambda e, scores: recall(e, labelled.relevant, scores))
     names = hop_feature_names(options.over)
@@ -136,13 +139,13 @@ def main(argv: Sequence[str]) -> None:
         trained={
             "first stage": options.pipeline,
             "questions": dict(labelled.collections),
-            "held back": "each collection once" if several else f"{options.folds} parts",
+            "held out": "each collection once" if several else f"{options.folds} parts",
             "depth": options.depth,
             "edges": options.edges,
             "noise": options.noise,
             "seed": options.seed,
-            f"recall at {', '.join(map(str, RECALL_CUTOFFS))} of held-back questions": figures,
-            **({"share of held-back questions that seem to have several steps": recognised} if kind else {}),
+            f"recall at {', '.join(map(str, RECALL_CUTOFFS))} of held-out questions": figures,
+            **({"share of held-out questions classified as of several steps": recognised} if kind else {}),
         },
         several_steps=kind,
         trees=trained.trees,
@@ -150,7 +153,7 @@ def main(argv: Sequence[str]) -> None:
     lines = {f"{name}, {label}": row for name, rows in figures.items() for label, row in rows.items()}
     save_model(options.output, model, lines, RECALL_CUTOFFS)
     for name, share in recognised.items():
-        print(f"{name:<40} {100 * share:.1f} % seem to have several steps")
+        print(f"{name:<40} {100 * share:.1f} % classified as several steps")
 
 
 def _questions_of_one_step(paths: Sequence[Path]) -> dict[str, list[str]]:
@@ -195,7 +198,7 @@ def _reading(pipelines: Pipelines, options: TrainHopsOptions) -> Read:
     articles = Articles(index, similarity)
     altering = options.over[0]
     noises = NOISE if options.noise else ()
-    altered = [AlteredEdges(graphs[altering], each, len(index.documents), options.seed) for each in noises]
+    altered = [AlteredEdges(graphs[altering], noise, len(index.documents), options.seed) for noise in noises]
     plain, *noisy = (
         HopFeatures(index, {**graphs, **given}, articles, similarity, options.sources)
         for given in ({}, *({altering: edges} for edges in altered))

@@ -21,9 +21,9 @@ from linkseek.retriever.links.neighbourhood import around_document
 from linkseek.retriever.links.topology import PassagePairs, Topology
 
 PAGE = 50
-"""Passages that are shown at a time."""
+"""The number of passages shown at a time."""
 MAX_NEIGHBOURS = 40
-"""Neighbours of a kind that are shown."""
+"""The maximum number of neighbours of a kind that are shown."""
 MAX_DUALS = 8
 """Dual links of a passage that are shown."""
 MAX_CHARACTERS = 20_000
@@ -59,7 +59,7 @@ class DualLinks:
 
 @dataclass(frozen=True, slots=True)
 class ReadPassage:
-    """A passage for reading. number: in its document, from 1. more_duals: those that are not in `duals`."""
+    """A passage for reading. number: in its document, from 1. more_duals: the number not in `duals`."""
 
     id: str
     number: int
@@ -82,7 +82,9 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Documents of one kind, those with the most links first. count: of all, also those not listed."""
+    """Documents of one kind, those with the most links first. count: the number of all neighbours, including
+    those not listed.
+    """
 
     count: int
     first: tuple[Neighbour, ...]
@@ -114,7 +116,7 @@ def article_row(index: OpenIndex, id_: str) -> int:
     if not 0 <= row < len(index.documents) or index.documents.table.value("id", row) != id_:
         raise InputError(
             f'there is no article "{id_[:100]}" in this index',
-            "Look for it by its title; the index may have been built again since this address was shared.",
+            "Look for it by its title; the index may have been rebuilt since this address was shared.",
         )
     return row
 
@@ -145,7 +147,9 @@ def is_cut_before(index: OpenIndex, passage: int) -> bool:
 
 
 def read_article(index: OpenIndex, topology: Topology, row: int, first: int = 1) -> Article:
-    """A document and `PAGE` of its passages, those from number `first` on. topology: of the whole index."""
+    """A document and `PAGE` of its passages, those from number `first` on. topology: the topology of the
+    whole index.
+    """
     passages, graph = index.passages, index.links
     begin, end = map(int, passages.offsets[row : row + 2])
     first = min(max(first, 1), max(end - begin, 1))
@@ -204,7 +208,7 @@ def _read_passage(
     documents = index.passages.document_rows(duals.positive.astype(np.int64)).tolist()
     for target, linking in zip(documents, duals.positive.tolist(), strict=True):
         back.setdefault(target, []).append(linking)
-    # A section may begin in the white space before a passage, which no passage holds.
+    # A section may begin in the white space before a passage, which no passage contains.
     before = 0 if number == 1 else int(index.passages.table.value("end", passage - 1))
     return ReadPassage(
         id=stored.id,

@@ -6,18 +6,21 @@ A log has a JSON record in each line, whose `asked` has the questions of a reque
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from os import SEEK_END
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import orjson
 
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.log import log_line
 from linkseek.retriever.queries import checked_question
+
+_PAUSE = 0.1  # seconds
 
 
 def read_asked(logs: Iterable[Path]) -> tuple[Counter[str], int]:
@@ -28,13 +31,13 @@ def read_asked(logs: Iterable[Path]) -> tuple[Counter[str], int]:
     """
     asked: Counter[str] = Counter()
     damaged = 0
-    for line in (line for log in _with_older(logs) for line in _lines(log)):
-        try:
-            asked.update(
-                [checked_question(" ".join(text.split())) for text in _questions(orjson.loads(line))]
-            )
-        except (UsageError, ValueError, AttributeError, TypeError):
-            damaged += 1
+    for file in _opened(logs, "rb"):
+        for line in filter(bytes.strip, file):
+            try:
+                texts = [" ".join(text.split()) for text in _questions(orjson.loads(line))]
+                asked.update(map(checked_question, texts))
+            except (UsageError, ValueError, AttributeError, TypeError):
+                damaged += 1
     return Counter(dict(asked.most_common())), damaged
 
 
@@ -50,34 +53,40 @@ def note_asked(log: Path, question: str, **facts: Any) -> None:
 
 
 def forget_asked(logs: Iterable[Path], words: str) -> int:
-    """Remove the lines with a question that has these words, in any case, in place. Returns their number."""
+    """Write blanks over the lines with a question that has these words, in any case. Returns their number.
+
+    Nothing moves, so that a service that adds lines meanwhile loses none. Raises as `read_asked`.
+    """
     removed = 0
-    for log in _with_older(logs):
-        lines = _lines(log)
-        kept = [line for line in lines if not _has(line, words.casefold())]
-        removed += len(lines) - len(kept)
-        with log.open("r+b") as file:  # a service that writes it goes on
-            file.seek(sum(map(len, lines)))
-            content = b"".join([*kept, file.read()])
-            file.seek(0)
-            file.write(content)
-            file.truncate()
+    for file in _opened(logs, "r+b"):
+        end = file.seek(0, SEEK_END)  # what is added later is not forgotten
+        file.seek(0)
+        while (at := file.tell()) < end:
+            line = file.readline()
+            if not line.endswith(b"\n"):  # it is being written, or was cut off
+                time.sleep(_PAUSE)
+                file.seek(at)
+                line = file.readline()
+            if line.strip() and _has(line, words.casefold()):
+                file.seek(at)
+                file.write(b" " * len(line.rstrip(b"\n")))
+                file.seek(at + len(line))
+                removed += 1
     return removed
 
 
-def _with_older(logs: Iterable[Path]) -> Iterator[Path]:
+def _opened(logs: Iterable[Path], mode: str) -> Iterator[BinaryIO]:
+    """Each log, and then its older part: one that is renewed meanwhile is read, as its older part."""
     for log in logs:
         older = log.with_name(f"{log.name}.1")
-        yield from [older, log] if older.exists() else [log]
-
-
-def _lines(log: Path) -> list[bytes]:
-    try:
-        return log.read_bytes().splitlines(keepends=True)
-    except OSError as error:
-        raise InputError(
-            f"{log}: {error.strerror}", "linkseek serve writes it with --log-questions."
-        ) from None
+        for path in (log, older):
+            try:
+                with path.open(mode) as file:
+                    yield cast(BinaryIO, file)
+            except OSError as error:
+                if path is log or not isinstance(error, FileNotFoundError):
+                    hint = "linkseek serve writes it with --log-questions."
+                    raise InputError(f"{path}: {error.strerror}", hint) from None
 
 
 def _questions(record: dict[str, Any]) -> list[str]:

@@ -1,7 +1,7 @@
 """Evidence that a passage answers a question: the hyperlinks around both, without mining an index.
 
-    entities      articles that the question names, by title, id or anchor, and that hold the passage, are
-                  linked from it, or link to it
+    entities      articles that the question names, by title, id or anchor, and that contain the passage, are
+        linked from it, or link to it
     dual links    articles that the passage links to and that link back to its article
     co-mentions   an article and a rare third one: a passage of the article and this passage both link to it
 
@@ -28,7 +28,7 @@ from linkseek.retriever.search.query_words import term, word_spans
 
 _WORD = re.compile(r"\w+")
 _MAX_NAME_WORDS = 6  # of the question that may be one article's id
-_MAX_WORDS = 200  # of the question that may hold names
+_MAX_WORDS = 200  # of the question that may contain names
 _MAX_LINKING = 20_000  # links to an article that count: a country is linked from everywhere
 
 
@@ -78,7 +78,7 @@ class Evidence:
     """The hyperlinks of one index, for any thread."""
 
     def __init__(self, index: OpenIndex, topology: Topology) -> None:
-        """topology: of the whole index."""
+        """topology: the topology of the whole index."""
         self._index, self._links, self._topology = index, index.links, topology
 
     def of(self, question: str, row: int) -> LinkEvidence:
@@ -137,8 +137,8 @@ class Evidence:
     def _named(self, question: str, own: int, links: Sequence[int], back: dict[int, int]) -> list[int]:
         """The articles that the question names, in its order.
 
-        These may be the passage's own article, those that it links to, by title and anchor, and articles that
-        link here and have words of the question as their id.
+        These may be the passage's own article, articles that it links to, by title and anchor, and articles
+        that link here and whose id consists of words of the question.
         """
         words = _WORD.findall(question)[:_MAX_WORDS]
         language = self._index.language

@@ -1,8 +1,8 @@
 """Questions with known answers: suggestions for the search page, and whether a passage is relevant.
 
 A question is recognised with other case and white space, and without its question mark. There are two grounds
-of relevance: a passage holds one of the answers by DPR's rules (`retriever.answers`); it or its document is
-judged relevant. A measure is on one of them.
+of relevance: a passage contains one of the answers by DPR's rules (`retriever.answers`); it or its document
+is judged relevant. A measure is on one of them.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class KnownQuestions:
         return Known(query.answers, relevance, self._kind)
 
     def suggestions(self, page: int = 0, count: int = 6) -> list[str]:
-        """A few questions to start with: those of `first` on page 0, then the others in turn.
+        """A few questions to start with: `first` on page 0, then the others in turn.
 
         The others are taken from all over the test set, because neighbours are often about one article.
         """

@@ -109,7 +109,7 @@ def _pattern(text: str) -> str:
 
 
 def _any_form(character: str) -> str:
-    """A character as it is, and as the characters that it is made of: titles may hold either."""
+    """A character as it is, and as the characters that it is made of: titles may contain either."""
     if character in " _":
         return _SPACES
     parts = _parts(character)

@@ -1,11 +1,11 @@
 """Where pipelines differ: by overlap, length, title and links of questions, and by groups.
 
-The overlap of a question with its passage is the share of the question's words that the passage holds
-too (HLP, section 6.2, figure 4). HLP counts WordPieces, function words included; here words are
-compared by their stems and function words are skipped, as BM25 does, so that "what is the" fills no bin.
-The passage is the one that is judged most relevant, or else the best-ranked relevant one of any pipeline;
-a question without either is skipped and counted. The same passage says what a question asks about: whether
-it names the article, how rare that name is, and how many hyperlinks lead there.
+The overlap of a question with its passage is the share of the question's words that the passage contains too
+(HLP, section 6.2, figure 4). HLP counts WordPieces, function words included; here words are compared by their
+stems and function words are skipped, as BM25 does, so that "what is the" fills no bin. The passage is the one
+that is judged most relevant, or else the best-ranked relevant one of any pipeline; a question without either
+is skipped and counted. The same passage shows the question's subject: whether it names the article, how rare
+that name is, and how many hyperlinks lead there.
 
 Nothing here ranks or measures: values and the relevance of results come in.
 """
@@ -33,7 +33,7 @@ NUMBER_BINS = 5
 
 
 def overlap(question: str, passage: str, language: str = ENGLISH) -> float | None:
-    """The share of the question's words that the passage holds; None if it has only function words."""
+    """The share of the question's words that the passage contains; None if it has only function words."""
     terms, held = (terms_in_order(text, language) for text in (question, passage))
     return sum(word in held for word in terms) / len(terms) if terms else None
 
@@ -68,7 +68,8 @@ def gold_rows(
 class Bins:
     """Means of pipelines by one measure, over bins of questions.
 
-    rows: query id -> its passages (`gold_rows`). values: of the pipelines. language: of the passages.
+    rows: query id -> its passages (`gold_rows`). values: the values of the pipelines. language: the language
+    of the passages.
     """
 
     queries: Sequence[Query]
@@ -81,17 +82,17 @@ class Bins:
     def by_overlap(self) -> Binned:
         """Means in five bins of equal width; the last one includes 1.
 
-        Of several passages, the one with the largest overlap counts. left_out: how many questions have no
-        passage, or function words alone.
+        Among several passages, the one with the largest overlap counts. without_value: the number of
+        questions without a passage, or with function words alone.
         """
-        label = "share of the question's words that its relevant passage holds"
+        label = "share of the question's words that its relevant passage contains"
         return self._by_share(
             label, lambda query, p: overlap(query.text, f"{p.title} {p.text}", self.language)
         )
 
     def by_title(self) -> Binned:
-        """The same by the share of the title's words that the question holds: 1 if it names the article."""
-        label = "share of the words of the relevant passage's title that the question holds"
+        """The same by the share of the title's words in the question: 1 if it names the article."""
+        label = "share of the words of the relevant passage's title that the question contains"
         return self._by_share(label, lambda query, p: overlap(p.title, query.text, self.language))
 
     def by_length(self) -> Binned:
@@ -102,8 +103,8 @@ class Bins:
     def by_links(self, links: LinkGraph) -> Binned:
         """The same by the number of hyperlinks to the document of the relevant passage.
 
-        Of several passages, that of the most linked document counts. left_out: how many questions have no
-        such passage. Raises `ValueError` if that is so for all.
+        Among several passages, the one of the most linked document counts. without_value: the number of
+        questions without one. Raises `ValueError` if no question has one.
         """
         incoming = np.diff(links.incoming_offsets)  # [D]
         number_of = {
@@ -117,12 +118,12 @@ class Bins:
         bin_of: dict[str, int] = {}
         for query in self.queries:
             shares = [share(query, self.passages[row]) for row in self.rows.get(query.id, ())]
-            known = [of_passage for of_passage in shares if of_passage is not None]
+            known = [value for value in shares if value is not None]
             if known:
                 bin_of[query.id] = min(int(max(known) * SHARE_BINS + 1e-9), SHARE_BINS - 1)
         edges = [(i / SHARE_BINS, (i + 1) / SHARE_BINS) for i in range(SHARE_BINS)]
-        left_out = len(measured_ids(self.values) - bin_of.keys())
-        return Binned(label=label, left_out=left_out, bins=self._bins(edges, bin_of))
+        without_value = len(measured_ids(self.values) - bin_of.keys())
+        return Binned(label=label, without_value=without_value, bins=self._bins(edges, bin_of))
 
     def _by_number(self, label: str, number_of: Mapping[str, int]) -> Binned:
         """Bins of about as many queries each."""
@@ -133,8 +134,8 @@ class Bins:
         lows = [int(numbers.min()), *(high + 1 for high in highs[:-1])]
         bin_of = {query_id: int(np.searchsorted(highs, number)) for query_id, number in number_of.items()}
         edges = list(zip(lows, highs, strict=True))
-        left_out = len(measured - bin_of.keys()) or None
-        return Binned(label=label, left_out=left_out, bins=self._bins(edges, bin_of))
+        without_value = len(measured - bin_of.keys()) or None
+        return Binned(label=label, without_value=without_value, bins=self._bins(edges, bin_of))
 
     def _bins(self, edges: Sequence[tuple[float, float]], bin_of: Mapping[str, int]) -> list[Bin]:
         """Mean and interval of every pipeline in every bin."""

@@ -119,7 +119,7 @@ def missed_pages(results: Results) -> list[Missed] | None:
         for question in results.questions
         if (names := [name for name, score in scores.items() if score.per_query.get(question.id) == 0])
     ]
-    return sorted(missed, key=lambda each: each.folder)
+    return sorted(missed, key=lambda page: page.folder)
 
 
 class Change(NamedTuple):

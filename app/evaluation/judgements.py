@@ -1,8 +1,8 @@
 """Runs and judgements from files, in the numbers of an index: rows of passages or of documents.
 
 A test set judges passages or whole documents, and the run of another system ranks either; the ids decide
-which. Ids that the index does not hold keep their place: an unknown passage in a run takes up its rank,
-an unknown relevant document stays missing in the recall.
+which. Ids that the index does not contain keep their place: an unknown passage in a run takes up its rank, an
+unknown relevant document stays missing in the recall.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from linkseek.retriever.ranking import Ranking
 from linkseek.retriever.search.runs import check_questions, resolve_columns, run_ranking
 
 FIRST_UNKNOWN = 1 << 40
-"""Numbers from here on stand for ids that the index does not hold."""
+"""Numbers from here on stand for ids that the index does not contain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +102,9 @@ class JudgedNumbers:
         return ForeignRun(level, first, whole, unknown, len(ids), tuple(run), len(present))
 
     def _resolve(self, ids: list[str], nothing: str) -> tuple[Level, dict[str, int], int]:
-        """The level of these ids, their numbers by id, and how many the index does not hold.
+        """The level of these ids, their numbers by id, and how many the index does not contain.
 
-        nothing: the message of the `InputError` if it holds none of them.
+        nothing: the message of the `InputError` if it contains none of them.
         """
         resolved = resolve_columns(self._index, ids)
         rows = resolved.rows.tolist()
@@ -141,7 +141,7 @@ def relevant_results(ranking: Ranking, relevance: Mapping[str, Mapping[int, int]
 
 
 def document_numbers(rows: NDArray[np.int64], passages: PassageStore) -> NDArray[np.int64]:
-    """The documents of passages, int64 of the same shape; numbers that are no passage's row stay."""
+    """The documents of passages, int64 of the same shape; numbers that are no row of a passage stay."""
     known = (rows >= 0) & (rows < len(passages))
     return np.where(known, passages.document_rows(np.clip(rows, 0, len(passages) - 1)), rows)
 

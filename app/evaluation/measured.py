@@ -29,10 +29,10 @@ from linkseek.retriever.ranking import Query, Ranking
 class Measured:
     """The ranking of one pipeline for Q questions, and its values.
 
-    level: what the ranking's rows number. values: by measure; a ranking of documents has no accuracy, it
-    holds no passages to search for answers. relevant: bool [Q, k], which results hold an answer or are
-    judged relevant, whichever the main measure asks for; None where it is unknown. curve: float64 [k],
-    the mean accuracy or recall at every depth, or None.
+    level: whether the rows number passages or documents. values: by measure; a ranking of documents has no
+    accuracy, it contains no passages to search for answers. relevant: bool [Q, k], which results contain an
+    answer or are judged relevant, whichever the main measure asks for; None where it is unknown. curve:
+    float64 [k], the mean accuracy or recall at every depth, or None.
     """
 
     ranking: Ranking
@@ -65,8 +65,8 @@ def measure_rankings(
     """
     answering: dict[str, NDArray[np.bool_]] = {}
     if plan.accuracy:
-        of_passages = {name: ranking for name, (ranking, level) in rankings.items() if level == "passages"}
-        answering = _find_answers(passages, queries, of_passages, answer_kind, on_note)
+        ranked = {name: ranking for name, (ranking, level) in rankings.items() if level == "passages"}
+        answering = _find_answers(passages, queries, ranked, answer_kind, on_note)
     measured = {}
     for name, (ranking, level) in rankings.items():
         values: dict[str, Values] = {}
@@ -101,7 +101,7 @@ def _find_answers(
     kind: AnswerKind,
     on_note: Callable[[str], None],
 ) -> dict[str, NDArray[np.bool_]]:
-    """Which results hold an answer, bool [Q, k] for every ranking; unknown ids hold none."""
+    """Which results contain an answer, bool [Q, k] for every ranking; unknown ids contain none."""
     if not rankings:
         return {}
     rows = np.concatenate([ranking.rows for ranking in rankings.values()], axis=1)  # [Q, sum of k]

@@ -86,7 +86,7 @@ def parse_measure(name: str) -> Measure:
         own, own_cutoff = found
         return Measure(name, own_cutoff, own.needs, own=own)
     hint = (
-        f"Known: {own_names()}, and what ir-measures computes: nDCG@K, MRR@K, R@K, P@K, Success@K, AP@K, ... "
+        f"Known: {own_names()}, and those of ir-measures: nDCG@K, MRR@K, R@K, P@K, Success@K, AP@K, ... "
         "(https://ir-measur.es/en/latest/measures.html)."
     )
     try:
@@ -122,10 +122,10 @@ def _meant(name: str) -> str:
 
 
 ACCURACY = ("accuracy@1", "accuracy@5", "accuracy@20", "accuracy@100")
-"""Measured by default where questions have answers."""
+"""The default measures if questions have answers."""
 
 JUDGED = ("nDCG@10", "MRR@10", "R@20", "R@100")
-"""Measured by default where there are judgements."""
+"""The default measures if there are judgements."""
 
 MAIN = ("accuracy@20", "nDCG@10")
 """The main measure is the first of these that is measured, else the first of all."""
@@ -147,11 +147,7 @@ class MeasurePlan:
 
 
 def plan_measures(
-    names: Sequence[str],
-    queries: Sequence[Query],
-    has_qrels: bool,
-    depth: int,
-    usual: Sequence[str] = (),
+    names: Sequence[str], queries: Sequence[Query], has_qrels: bool, depth: int, usual: Sequence[str] = ()
 ) -> MeasurePlan:
     """The measures that `names` lists, or else all usual ones that these data allow.
 
@@ -164,7 +160,7 @@ def plan_measures(
     available = {"answers": any(query.answers for query in queries), "judgements": has_qrels}
     if not any(available.values()):
         raise InputError(
-            "there is nothing to measure by: no question has answers, and there are no judgements",
+            "nothing can be measured: no question has answers, and there are no judgements",
             "Give --qrels FILE, or questions with answers; `linkseek search --queries` writes a run without.",
         )
     measures = {m.name: m for m in map(parse_measure, names)}
@@ -193,7 +189,7 @@ def plan_measures(
             notes.append(f"{measure.name} is ir-measures' own measure, not {ours}")
     planned = [measure for measure in measures.values() if measure not in deeper]
     if not planned:
-        raise UsageError(f"--depth {depth}: no measure looks at so few results", "Give --measure.")
+        raise UsageError(f"--depth {depth}: no measure applies to so few results", "Give --measure.")
     return MeasurePlan(
         tuple(m for m in planned if m.needs == "answers"),
         tuple(m for m in planned if m.needs == "judgements"),
@@ -206,7 +202,7 @@ def measure_accuracy(
 ) -> dict[str, Values]:
     """Own measures over answers, such as accuracy@K, of the queries that have answers.
 
-    answering: bool [Q, k], which results hold an answer (`answers.find_answers`).
+    answering: bool [Q, k], which results contain an answer (`answers.find_answers`).
     """
     with_answers = np.array([bool(query.answers) for query in queries], np.bool_)  # [Q]
     ids = tuple(query.id for query in queries if query.answers)

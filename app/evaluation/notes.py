@@ -1,7 +1,7 @@
-"""Sentences next to the figures of an evaluation: what makes them doubtful, and what was skipped.
+"""Sentences next to the figures of an evaluation: reasons for doubt, and skipped input.
 
 Ids that do not meet make no error: a question without judgements is skipped, an unknown id is not relevant.
-Where that holds for most of them, the files do not belong together, and the figures mean nothing.
+Where that is true of most of them, the files do not belong together, and the figures mean nothing.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ def warnings(
         judged = len(judgements.relevance)
         if counts_from_one(ids, qrels):
             found.append(
-                "the questions count from 0 and the judgements from 1: each question may be measured by the "
-                "judgements of another. Name the ids of the questions, such as in a field id"
+                "the questions' ids begin at 0, the judgements' at 1: each question may be measured by the "
+                "judgements of another. Give the ids of the questions, such as in a field id"
             )
         elif 2 * judged < len(ids):
             found.append(
-                f"only {judged:,} of {asked} have judgements, and the figures are of these "
+                f"only {judged:,} of {asked} have judgements; the figures are for these "
                 f"(questions: {first_ids(ids)}; judgements: {first_ids(qrels)})"
             )
         if 2 * judgements.unknown > judgements.ids:
             found.append(
                 f"{judgements.unknown:,} of {judgements.ids:,} judged ids are not in the index, "
-                "as if it held another corpus"
+                "as if it were of another corpus"
             )
     answered = sum(bool(query.answers) for query in queries)
     if measures.accuracy and 2 * answered < len(ids):
-        found.append(f"only {answered:,} of {asked} have answers: accuracy is of these")
+        found.append(f"only {answered:,} of {asked} have answers; accuracy is for these")
     for name, run in foreign.items():
         if counts_from_one(ids, run.queries):
             found.append(
-                f"{name}: the questions count from 0 and the run from 1: it may answer other questions"
+                f"{name}: the questions' ids begin at 0, the run's at 1: it may answer other questions"
             )
         elif 2 * run.present < len(ids):
             found.append(
                 f"{name}: has results for only {run.present:,} of {asked}; the others "
-                f"count 0 (questions {first_ids(ids)}; run {first_ids(run.queries)})"
+                f"count as 0 (questions {first_ids(ids)}; run {first_ids(run.queries)})"
             )
         if 2 * run.unknown > run.ids:
             found.append(f"{name}: {run.unknown:,} of its {run.ids:,} ids are not in the index")
@@ -84,19 +84,19 @@ def notes(
     whole = ", ".join(measure.name for measure in measures.judged if measure.cutoff is None)
     for name, run in foreign.items():
         if run.unknown:
-            found.append(f"{name}: {run.unknown:,} of its ids are not in the index; they are not relevant")
+            found.append(f"{name}: {run.unknown:,} of its ids are not in the index and count as not relevant")
         if measures.accuracy and run.level == "documents":
             found.append(f"{name}: ranks documents, so its passages cannot be searched for answers")
         if run.whole is not None and whole:
             found.append(
-                f"{name}: has up to {run.whole.depth:,} results for a question; {whole} of all, "
-                f"the others of the first {depth:,}"
+                f"{name}: has up to {run.whole.depth:,} results for a question; {whole} uses all, "
+                f"the other measures the first {depth:,}"
             )
     for name, ranking in rankings.items():
         if (ranking.rows < 0).all():
             found.append(f"{name}: no results for any question")
     if whole and any(name not in foreign and ranking.depth == depth for name, ranking in rankings.items()):
-        found.append(f"{whole}: of the {depth:,} results of pipelines (--depth)")
+        found.append(f"{whole}: over the {depth:,} results of pipelines (--depth)")
     without = sum(not query.answers for query in queries)
     if measures.accuracy and without:
         skipped = counted(without, "question without answers is", "questions without answers are")

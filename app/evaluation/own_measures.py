@@ -16,9 +16,9 @@ Needs = Literal["answers", "judgements"]
 class OwnMeasure:
     """A measure NAME@K.
 
-    needs: what a question must have to be measured. value: of one question, from the results in order (-1
-    for one that is not relevant or has no answer), the grade of each judged item, and K. meaning: a phrase
-    for reports. percent: whether reports print it in percent.
+    needs: the data that a question must have to be measured. value: the value of one question, from the
+    results in order (-1 for one that is not relevant or has no answer), the grade of each judged item, and K.
+    meaning: a phrase for reports. percent: whether reports print it in percent.
     """
 
     needs: Needs
@@ -41,7 +41,7 @@ OWN = {
         "answers", _has_any, "the share of questions with an answer in one of the first K passages"
     ),
     "all": OwnMeasure(
-        "judgements", _has_all, "the share of questions with everything relevant among the first K"
+        "judgements", _has_all, "the share of questions with all relevant results among the first K"
     ),
 }
 

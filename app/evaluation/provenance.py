@@ -44,7 +44,7 @@ class Machine(Sparse):
 
 
 class IndexOrigin(JsonRecord):
-    """The index folder, and hashes of its manifests, which hold the hash of every file."""
+    """The index folder, and hashes of its manifests, which contain the hash of every file."""
 
     path: str
     manifest_sha256: str
@@ -88,7 +88,7 @@ def provenance(
     models: Mapping[str, Mapping[str, Any]] | None = None,
     test_set: dict[str, str] | None = None,
 ) -> Provenance:
-    """The origin of results. files: what was read besides the index, by its role.
+    """The origin of results. files: the files that were read besides the index, by role.
 
     models: identities of re-rankers, by name or folder; the encoders of the index are added.
     """

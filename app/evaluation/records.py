@@ -44,7 +44,7 @@ def first_fault(error: ValidationError) -> str:
 
 
 def stamps(folder: Path, file: str) -> dict[str, tuple[int, int]]:
-    """Names of the folders that hold a file, with its time and size, which a new version changes."""
+    """Names of the folders that contain a file, with its time and size, which a new version changes."""
     found = {}
     for path in folder.glob(f"[!.]*/{file}"):
         with suppress(OSError):
@@ -54,7 +54,7 @@ def stamps(folder: Path, file: str) -> dict[str, tuple[int, int]]:
 
 
 def find_folder(folder: Path, file: str, name: str, kind: str, nothing: str) -> tuple[Path, tuple[int, int]]:
-    """The folder of a name that holds a file, and the file's stamp. kind, nothing: words for messages.
+    """The folder of a name that contains a file, and the file's stamp. kind, nothing: words for messages.
 
     Raises `UsageError` if there is no such folder, `InputError` as `inside_file` does.
     """
@@ -67,7 +67,7 @@ def find_folder(folder: Path, file: str, name: str, kind: str, nothing: str) -> 
 
 
 def inside_file(folder: Path, path: Path) -> Path:
-    """A file with all links followed. Raises `InputError` if that is no file, or not in the folder."""
+    """A file with all links followed. Raises `InputError` if that is not a file, or not in the folder."""
     name = path.relative_to(folder)
     try:
         real = path.resolve()
@@ -91,7 +91,7 @@ def read_inside(folder: Path, path: Path) -> bytes:
 
 
 def new_folder(parent: Path, name: str) -> Path:
-    """Make a folder that was not there: NAME, or NAME-2, NAME-3, ... where that is taken.
+    """Make a new folder: NAME, or NAME-2, NAME-3, ... if the name is taken.
 
     Raises `UsageError` for a name that no folder can have, `MachineError` if it cannot be made.
     """
@@ -105,4 +105,4 @@ def new_folder(parent: Path, name: str) -> Path:
                 return folder
     except OSError as error:
         raise MachineError(f"{parent}: {error.strerror}", "Jobs need a folder to write to.") from None
-    raise MachineError("too many jobs are started at once", "Try again in a moment.")
+    raise MachineError("too many jobs are being started at once", "Try again in a moment.")

@@ -78,9 +78,10 @@ class PipelineResults(JsonRecord):
 class Comparison(Sparse):
     """Pipeline b against pipeline a by one measure, over `queries` queries.
 
-    difference: mean(b) - mean(a); low, high: its 95 % bootstrap interval. p_*: two-sided; *_holm:
-    corrected over the pairs of this measure. p_equivalence: of a difference of `MARGIN` or more, uncorrected.
-    wins, ties, losses: of b. effect_size: Cohen's d of the paired differences, 0 where all are equal.
+    difference: mean(b) - mean(a); low, high: its 95 % bootstrap interval. p_*: two-sided; *_holm: corrected
+    over the pairs of this measure. p_equivalence: the p-value of a difference of `MARGIN` or more,
+    uncorrected. wins, ties, losses: of b. effect_size: Cohen's d of the paired differences, 0 where all are
+    equal.
     """
 
     measure: str
@@ -117,18 +118,9 @@ class Comparison(Sparse):
 
     def reversed(self) -> Comparison:
         """The same pair, a against b."""
-        return self.model_copy(
-            update={
-                "a": self.b,
-                "b": self.a,
-                "difference": -self.difference,
-                "low": -self.high,
-                "high": -self.low,
-                "wins": self.losses,
-                "losses": self.wins,
-                "effect_size": -self.effect_size,
-            }
-        )
+        turned = {"a": self.b, "b": self.a, "wins": self.losses, "losses": self.wins}
+        turned |= {"difference": -self.difference, "low": -self.high, "high": -self.low}
+        return self.model_copy(update={**turned, "effect_size": -self.effect_size})
 
 
 class Curves(JsonRecord):
@@ -158,10 +150,10 @@ class Bin(Sparse):
 
 
 class Binned(Sparse):
-    """Questions by a property that is a number. left_out: how many have none."""
+    """Questions by a property that is a number. without_value: how many have none."""
 
     label: str
-    left_out: int | None = None
+    without_value: int | None = None
     bins: list[Bin]
 
 
@@ -232,7 +224,6 @@ class Results(JsonRecord):
     comparisons: list[Comparison]
     curves: Curves
     analyses: Analyses
-    differences: list[Any] = Field(default_factory=list, exclude=True)  # of older files; ignored
     counts: QuestionCounts
     judged_level: Level | None
     depth: int
@@ -357,5 +348,5 @@ def parse_results(content: bytes, name: str) -> Results:
     try:
         return Results.model_validate_json(content)
     except ValidationError as error:
-        problem = f"the results of {name} are damaged, or of another version than 1: "
+        problem = f"the results of {name} are damaged, or their version is not 1: "
         raise InputError(problem + first_fault(error), "Evaluate again, or remove its folder.") from None

@@ -59,7 +59,7 @@ class EvaluationPlan:
     judged_by: str = "qrels"
     """The name of the judgements, for messages."""
     facts: TestSetFacts | None = None
-    """Of a test set by name."""
+    """Facts about a test set given by name."""
     baseline: str | None = None
     """The pipeline that the others are compared with; by default the first."""
     depth: int = 100
@@ -77,7 +77,7 @@ class EvaluationPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A ranking with what the results say about its origin."""
+    """A ranking with its origin for the results."""
 
     ranking: Ranking
     level: Level
@@ -95,7 +95,7 @@ def run_names(pipelines: Sequence[str], runs: Sequence[Path]) -> list[str]:
     names = [*pipelines, *map(_stem, runs)]
     for name, count in Counter(names).items():
         if count > 1:
-            hint = "Name every pipeline once; rename the run file if it is one."
+            hint = "Give every pipeline once; rename a run file with the same name."
             raise UsageError(f'"{name}" is given twice', hint)
         check_name(name, "the pipeline or run")
     if not names:
@@ -118,7 +118,8 @@ def run_path(folder: Path, name: str) -> Path:
 def evaluate(plan: EvaluationPlan) -> Results:
     """Run, write, measure and compare; with an output, pipelines' runs are OUTPUT/runs/NAME.trec.
 
-    Raises what `plan_measures`, `run_names`, `JudgedNumbers` and the readers raise, before any pipeline runs.
+    Raises the errors of `plan_measures`, `run_names`, `JudgedNumbers` and the readers before any pipeline
+    runs.
     """
     asked, names = plan.test_set, run_names(list(plan.pipelines), plan.runs)
     baseline = check_baseline(plan.baseline, names)
@@ -150,9 +151,9 @@ def evaluate(plan: EvaluationPlan) -> Results:
         answer_notes.append,
     )
     rankings = {name: run.ranking for name, run in runs.items()}
-    of_files = {_stem(path): run for path, run in foreign.items()}
-    doubts = warnings(asked.queries, rankings, of_files, judgements, asked.qrels, measures)
-    skipped = notes(asked.queries, rankings, of_files, judgements, measures, plan.depth)
+    runs_by_name = {_stem(path): run for path, run in foreign.items()}
+    doubts = warnings(asked.queries, rankings, runs_by_name, judgements, asked.qrels, measures)
+    skipped = notes(asked.queries, rankings, runs_by_name, judgements, measures, plan.depth)
     order = [measure.name for measure in (*measures.accuracy, *measures.judged)]
     main = telling_measure(measures, measured)
     with progress("intervals and tests"):
@@ -162,10 +163,10 @@ def evaluate(plan: EvaluationPlan) -> Results:
             questions=[_question(query, asked.qrels) for query in asked.queries],
             answer_kind=asked.answer_kind,
             baseline=baseline,
-            pipelines={name: _scored(runs[name], each.values, plan.seed) for name, each in measured.items()},
+            pipelines={name: _scored(runs[name], run.values, plan.seed) for name, run in measured.items()},
             measures=order,
             main_measure=main,
-            comparisons=compare({name: each.values for name, each in measured.items()}, order, plan.seed),
+            comparisons=compare({name: run.values for name, run in measured.items()}, order, plan.seed),
             curves=_curves(measured, measures),
             analyses=_analyses(plan, measured, judgements, main),
             counts=_counts(asked.queries, judgements),
@@ -185,7 +186,7 @@ def telling_measure(measures: MeasurePlan, measured: Mapping[str, Measured]) -> 
     """
 
     def differs(name: str) -> bool:
-        columns = {each.values[name].values.tobytes() for each in measured.values() if name in each.values}
+        columns = {run.values[name].values.tobytes() for run in measured.values() if name in run.values}
         return len(columns) > 1
 
     plan = (measures.main, *measures.accuracy, *measures.judged)
@@ -217,7 +218,7 @@ def _advance_by(advance: Advance, share: float, count: float) -> None:
 def _run(
     plan: EvaluationPlan, name: str, label: str, pipeline: Pipeline, k: int, on_questions: Advance
 ) -> _Run:
-    copies, passages = plan.test_set.left_out, plan.index.passages
+    copies, passages = plan.test_set.copies, plan.index.passages
     depth = min(k + MORE * bool(copies), len(passages))
     ranking, seconds, _ = search(pipeline, plan.test_set.queries, depth, plan.batch_size, label, on_questions)
     ranking = without_copies(ranking, passages, copies, k) if copies else ranking
@@ -252,7 +253,7 @@ def _score(values: Values, seed: int) -> Score:
 
 def _curves(measured: Mapping[str, Measured], measures: MeasurePlan) -> Curves:
     """A run with fewer results than the longest keeps its last value."""
-    curves = {name: each.curve.tolist() for name, each in measured.items() if each.curve is not None}
+    curves = {name: run.curve.tolist() for name, run in measured.items() if run.curve is not None}
     longest = max(map(len, curves.values()), default=0)
     return Curves(
         measure="accuracy" if measures.accuracy else "recall",
@@ -264,11 +265,11 @@ def _curves(measured: Mapping[str, Measured], measures: MeasurePlan) -> Curves:
 def _analyses(
     plan: EvaluationPlan, measured: Mapping[str, Measured], judgements: Judgements | None, main: str
 ) -> Analyses:
-    values = {name: each.values[main] for name, each in measured.items() if main in each.values}
+    values = {name: run.values[main] for name, run in measured.items() if main in run.values}
     queries, passages, links = plan.test_set.queries, plan.index.passages, plan.index.links
     having = analyses.measured_ids(values)
     rows = analyses.gold_rows([q for q in queries if q.id in having], measured, judgements)
-    all_values = {name: each.values for name, each in measured.items()}
+    all_values = {name: run.values for name, run in measured.items()}
     bins = analyses.Bins(queries, rows, passages, values, plan.seed, plan.index.language)
     return Analyses(
         overlap=bins.by_overlap() if rows else None,
@@ -286,17 +287,16 @@ def _question(query: Query, qrels: Qrels | None) -> Question:
 
 
 def _counts(queries: Sequence[Query], judgements: Judgements | None) -> QuestionCounts:
-    counts = QuestionCounts(
-        queries=len(queries), queries_with_answers=sum(bool(query.answers) for query in queries)
-    )
+    answered = sum(bool(query.answers) for query in queries)
     if judgements is None:
-        return counts
-    judged = {
-        "queries_with_judgements": len(judgements.relevance),
-        "judgements": sum(map(len, judgements.relevance.values())),
-        "judged_ids_not_in_index": judgements.unknown,
-    }
-    return counts.model_copy(update=judged)
+        return QuestionCounts(queries=len(queries), queries_with_answers=answered)
+    return QuestionCounts(
+        queries=len(queries),
+        queries_with_answers=answered,
+        queries_with_judgements=len(judgements.relevance),
+        judgements=sum(map(len, judgements.relevance.values())),
+        judged_ids_not_in_index=judgements.unknown,
+    )
 
 
 def _without_accuracy_of_documents(measures: MeasurePlan, foreign: Mapping[Path, ForeignRun]) -> MeasurePlan:

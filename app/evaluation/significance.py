@@ -46,19 +46,19 @@ def compare(
     """
     pairs: list[dict[str, str]] = []
     differences: list[NDArray[np.float64]] = []  # each [n]
-    of_queries: dict[tuple[str, ...], list[int]] = {}  # pairs that are drawn together
+    by_queries: dict[tuple[str, ...], list[int]] = {}  # pairs that are drawn together
     for measure in measures:
-        values = {name: each[measure].by_query() for name, each in measured.items() if measure in each}
+        values = {name: run[measure].by_query() for name, run in measured.items() if measure in run}
         for a, b in combinations(values, 2):
             if baseline not in (None, a, b):
                 continue
             ids = tuple(id_ for id_ in values[a] if id_ in values[b])
             if ids:
-                of_queries.setdefault(ids, []).append(len(pairs))
+                by_queries.setdefault(ids, []).append(len(pairs))
                 pairs.append({"measure": measure, "a": a, "b": b})
                 differences.append(np.array([values[b][id_] - values[a][id_] for id_ in ids]))
     compared: dict[int, Comparison] = {}
-    for numbers in of_queries.values():
+    for numbers in by_queries.values():
         matrix = np.stack([differences[number] for number in numbers], axis=1)  # [n, c]
         comparisons = _comparisons([pairs[number] for number in numbers], matrix, seed)
         compared |= zip(numbers, comparisons, strict=True)
@@ -73,7 +73,7 @@ def compare(
 def _comparisons(
     pairs: Sequence[dict[str, str]], differences: NDArray[np.float64], seed: int
 ) -> list[Comparison]:
-    """Of pairs over the same queries, not yet corrected. differences: float64 [n, c]."""
+    """Comparisons of pairs over the same queries, not yet corrected. differences: float64 [n, c]."""
     differences = np.where(np.abs(differences) < TINY, 0.0, differences)  # [n, c]
     means = resampled_means(differences, seed)  # [r, c]
     low, high = intervals_of(means)  # [c], [c]

@@ -13,7 +13,7 @@ from linkseek.app.answers import Answer, AnswerHit, Failure, Reason
 from linkseek.app.context.asked import note_asked
 from linkseek.app.context.known_questions import Known
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import noted_errors, remembered, show, show_failure, shown_errors
+from linkseek.app.page.elements import noted_errors, remembered, sender, show, show_failure, shown_errors
 from linkseek.app.page.judging import choose_judging, reader_grades
 from linkseek.app.page.question import find_known, show_meant, show_place
 from linkseek.app.pipelines.filters import MAX_RESULTS, read_filter
@@ -21,12 +21,7 @@ from linkseek.app.pipelines.pipeline_entry import Shares
 from linkseek.app.rendering import exports, navigation
 from linkseek.app.rendering.addresses import SearchView, why_address
 from linkseek.app.rendering.html_templates import plain_label, render
-from linkseek.app.rendering.views import (
-    answer_html,
-    comparison_html,
-    merged_html,
-    why_html,
-)
+from linkseek.app.rendering.views import answer_html, comparison_html, merged_html, why_html
 from linkseek.app.service import SearchService
 from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.search.explanation import Explanation
@@ -35,21 +30,17 @@ from linkseek.retriever.search.query_words import Span
 ANSWERS = "answers"
 _REASON, _TURNED = "reason", "turned weights"
 
-# The sliders are HTML; what "Use these" sends goes through here.
-_turning = st.components.v2.component(
-    "linkseek.turning",
-    js="""export default ({ setTriggerValue }) => {
-      window.linkseekTurned = (weights) => setTriggerValue("weights", weights);
-    }""",
-)
+_turning = sender("turning")  # by "Use these", below the sliders
 
 
-def show_results(context: Context, service: SearchService, view: SearchView, row: DeltaGenerator) -> None:
+def show_results(
+    context: Context, service: SearchService, view: SearchView, row: DeltaGenerator, head: DeltaGenerator
+) -> None:
     """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why.
 
-    row: the place of what is said of all of them.
+    row: the place for notes on all of them. head: the place for notes on the question.
     """
-    head, top = st.container(horizontal=True, key="place"), st.container()
+    top = st.container()
     with head:
         known_of_question = find_known(context, service, view)
         show_place(context, view, known_of_question)
@@ -78,9 +69,9 @@ def show_results(context: Context, service: SearchService, view: SearchView, row
             if len(answers) > 1:
                 recommended = service.pipelines.recommended
                 st.html(comparison_html(answers, recommended, with_tabs=not view.merged))
-            show_exports(context, service, view, answers)
+            show_exports(context, view, answers)
             if not context.options.read_only:
-                choose_judging(context)
+                choose_judging(context, view)
     reason = None
     if view.why:
         with top, shown_errors("the evidence"):
@@ -96,8 +87,9 @@ def show_results(context: Context, service: SearchService, view: SearchView, row
         show_failure()
     if reason or missing:
         shown.draw([*known], answers, reason)
-    with head:
-        show_meant(context, service, view)
+    if not known_of_question:
+        with head:
+            show_meant(context, service, view)
 
 
 def show_filter(context: Context, service: SearchService, view: SearchView) -> None:
@@ -106,7 +98,7 @@ def show_filter(context: Context, service: SearchService, view: SearchView) -> N
     show(
         "filtered.html",
         only=view.only,
-        left_out=service.left_out(read_filter(view.only)),
+        excluded=service.excluded(read_filter(view.only)),
         documents=documents,
         more=len(service.index.passages) > MAX_RESULTS,
         max_results=MAX_RESULTS,
@@ -114,14 +106,12 @@ def show_filter(context: Context, service: SearchService, view: SearchView) -> N
     )
 
 
-def show_exports(
-    context: Context, service: SearchService, view: SearchView, answers: Sequence[Answer]
-) -> None:
+def show_exports(context: Context, view: SearchView, answers: Sequence[Answer]) -> None:
     """Offer the contents of the page as a link, files and commands."""
     with st.popover("Share and export", type="tertiary"):
         show("copy_link.html")
         with st.container(horizontal=True):
-            for label, (name, content) in exports.files(answers, service.index.passages.ids).items():
+            for label, (name, content) in exports.files(answers).items():
                 st.download_button(
                     plain_label(label), content, name, on_click="ignore", type="tertiary", key=label
                 )
@@ -134,7 +124,7 @@ def show_exports(
 class _Shown:
     """The answers on the page: a column for each pipeline, or one list with a cell for each.
 
-    answers: those that are there; the caller adds others.
+    answers: the answers so far; the caller adds others.
     """
 
     def __init__(
@@ -153,9 +143,9 @@ class _Shown:
         self._columns = {name: place.empty() for name, place in zip(view.pipelines, places, strict=True)}
 
     def draw(self, names: Sequence[str], others: Sequence[Answer] = (), reason: Reason | None = None) -> None:
-        """Show what there is of some pipelines: an answer next to the ranks of others, or its step.
+        """Show the available answers of some pipelines next to the ranks of others, or their progress.
 
-        reason: of the passage that is open. Its links are shown where it ranks best.
+        reason: the explanation of the passage that is open. Its links are shown where it ranks best.
         """
         view, index = self._view, self._context.name
         descriptions = {name: self._service.pipelines.describe(name) for name in view.pipelines}
@@ -171,14 +161,14 @@ class _Shown:
             description, status = descriptions[name], self._status(name)
             if answer := self._answers.get(name):
                 links = answer is best
-                of_all, grades = (others, status, reason), self._grades
-                html = answer_html(answer, description, view, index, *of_all, grades, with_links=links)
+                common, grades = (others, status, reason), self._grades
+                html = answer_html(answer, description, view, index, *common, grades, with_links=links)
             else:
                 html = render("waiting.html", pipeline=name, description=description, status=status)
             self._columns[name].html(html)
 
     def fail(self, failure: Failure) -> None:
-        """Show why there is no answer, and a button."""
+        """Show the reason for a missing answer, and a button."""
         name = failure.pipeline
         self._failed.add(name)
         with self._failures if self._view.merged else self._columns[name].container():
@@ -195,7 +185,7 @@ class _Shown:
 
 
 def status_of(service: SearchService, name: str, answer: Answer | None = None) -> str:
-    """The current step of a pipeline. answer: of its first stage, if that is known."""
+    """The current step of a pipeline. answer: the answer of its first stage, if known."""
     is_ready = service.pipelines.is_ready(name)
     if answer:
         step = "re-ranking" if is_ready else "loading the re-ranker"
@@ -243,17 +233,17 @@ def offer_weights(context: Context, service: SearchService, view: SearchView) ->
 
     def use() -> None:
         with noted_errors():
-            weights = [float(weight) for weight in st.session_state[_TURNED].weights]
+            weights = [float(weight) for weight in st.session_state[_TURNED].sent]
             file = context.to_change(context.options.pipelines_file or Path())
             if context.options.pipelines_file is None:
-                hint = "Start the application with --pipelines-file FILE; it may be a new one."
+                hint = "Start the application with --pipelines-file FILE; it may be empty."
                 raise UsageError("there is no file of pipelines to write to", hint)
             new = service.pipelines.write_turned(view.turn, weights, file)
             chosen = tuple(new if name == view.turn else name for name in view.pipelines)
             shown = replace(view, pipelines=chosen, turn="")
             navigation.set_params(shown.to_params() | {"index": [context.name]})
 
-    _turning(key=_TURNED, on_weights_change=use)
+    _turning(key=_TURNED, on_sent_change=use)
 
 
 def with_nearest_sentences(service: SearchService, answers: Sequence[Answer]) -> list[Answer]:

@@ -28,16 +28,16 @@ from linkseek.app.preferences.record import MAX_QUESTIONS, Choice, Preferences, 
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import COMPARE, CompareView
 from linkseek.app.rendering.html_templates import plain_option
-from linkseek.app.rendering.views import commands, outcome_html, question_html
+from linkseek.app.rendering.views import outcome_html, question_html
 from linkseek.app.service import SearchService
 from linkseek.app.testsets.known_items import CAUTION, suggested_items
 from linkseek.indexer.program.errors import LinkseekError
 
 _SUGGESTED = 40
-_HOW = f"Headings and link texts, drawn from all over the index, that ask for one page. {CAUTION}"
+_HOW = f"Headings and link texts from the whole index, each asking for one page. {CAUTION}"
 # label -> key
 _BUTTONS = {"Result 1 is better": "1", "Both good": "0", "Both bad": "x", "Result 2 is better": "2"}
-_ASKED = "What people asked most often, from the logs of this application."
+_ASKED = "The questions asked most often, from the logs of this application."
 _STARTED = "comparison that was started"
 _SUGGESTION, _AT, _LAST = "suggestion", "question to judge", "judgement to undo"
 
@@ -53,14 +53,14 @@ def page(context: Context) -> None:
         show_no_index(context)
         return
     listed = files.list_preferences(context.options.results)
-    if st.session_state.get(_STARTED) in [each.name for each in listed]:
+    if st.session_state.get(_STARTED) in [entry.name for entry in listed]:
         turn_to(context, st.session_state.pop(_STARTED))
         st.rerun()
     if not listed:
         invite(
             "Which pipeline is better on your pages?",
             "No labelled questions are needed. Two pipelines answer the same questions. Where they disagree, "
-            "you judge their first results side by side, without knowing which is whose. A sign test says "
+            "you judge their first results side by side, without knowing which is whose. A sign test shows "
             "whether the difference may be chance, and your judgements become a test set.",
         )
     if not context.options.read_only:
@@ -84,7 +84,7 @@ def choose(context: Context, service: SearchService) -> None:
         if state.get(key) not in available:
             state[key] = name
     st.text_area(
-        f"Questions, one a line, {MAX_QUESTIONS} at most",
+        f"Questions, one per line, at most {MAX_QUESTIONS}",
         key="compared_questions",
         height=220,
         max_chars=100_000,
@@ -114,11 +114,11 @@ def choose(context: Context, service: SearchService) -> None:
     if is_suggested:
         st.caption(origin)
     elif suggested == "":
-        st.caption("There are no questions to take from there.")
+        st.caption("This source has no questions.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.selectbox("First pipeline", available, key="compare_a", format_func=plain_option, width=260)
         st.selectbox("Second pipeline", available, key="compare_b", format_func=plain_option, width=260)
-        text_field(SET, "Test set, if judgements are to go into a named one")
+        text_field(SET, "Name of the test set for the judgements (optional)")
         text_field(RATER)
 
     def start() -> Job:
@@ -158,12 +158,12 @@ def show_comparison(context: Context, view: CompareView) -> None:
     elif context.options.read_only:
         show(
             "paragraph.html",
-            text="It has not ended yet. This application is read-only: nothing can be judged.",
+            text="It has not ended. This application is read-only: nothing can be judged.",
         )
     elif context.service is None or context.name != preferences.index:
         show(
             "paragraph.html",
-            text=f"Its passages are in the index {preferences.index}; open that one to judge.",
+            text=f"Its passages are in the index {preferences.index}; open that index to judge.",
         )
     else:
         view = show_question(context, context.service, view, preferences)
@@ -232,14 +232,14 @@ def undo(context: Context) -> None:
 
 
 def go_to(place: int) -> None:
-    """Turn to a question."""
+    """Go to a question."""
     st.session_state[_AT] = place
 
 
 def end_buttons(context: Context, name: str) -> None:
     """End the comparison or delete it; each asks once."""
     with st.popover("End and reveal", key="end-comparison"):
-        st.write("Shows which pipeline was on which side. Nothing can be judged after that.")
+        st.write("Shows which pipeline was on which side, and ends the judging.")
         st.button("End it", type="primary", key=f"end {name}", on_click=end, args=(context, name))
     delete_button(context, name)
 
@@ -247,7 +247,7 @@ def end_buttons(context: Context, name: str) -> None:
 def delete_button(context: Context, name: str) -> None:
     """Delete a comparison; asks once."""
     with st.popover("Delete", key="delete-comparison"):
-        st.write("Removes this comparison, and its judgements unless they are in a test set of another.")
+        st.write("Removes this comparison, and its judgements unless they belong to another test set.")
         st.button("Delete it", type="primary", key=f"delete {name}", on_click=delete, args=(context, name))
 
 
@@ -278,15 +278,13 @@ def show_outcome(context: Context, name: str, preferences: Preferences) -> None:
     index = context.service.index if context.service and context.name == preferences.index else None
     show("verdict.html", of=preferences)
     if preferences.choices:
-        show("paragraph.html", text=f"The judgements are in the test set {preferences.judged}:")
-        folder = context.options.index.parent / preferences.index
-        st.code(commands(preferences, folder, context.options.results), language=None, wrap_lines=True)
+        show("paragraph.html", text=f"Evaluation has the judgements as the test set {preferences.judged}.")
     with st.container(horizontal=True):
         if preferences.choices:
             set_files(context, preferences.judged)
         if not context.options.read_only:
             if left := len(preferences.not_judged):
-                label = f"Compare the {left} that were not judged"
+                label = f"Compare the {left} questions without a judgement"
                 st.button(label, key=f"more {name}", on_click=go_on, args=(context, name))
             delete_button(context, name)
     show_failure()

@@ -40,12 +40,12 @@ class AppOptions(Options):
     log_questions: Path | None = None
     """write the questions that visitors ask into this file, which Compare offers, too"""
     allow_host: Annotated[list[str], AfterValidator(checked_host_names)] = Field([])
-    """another host name of the application, such as a reverse proxy's; may be repeated"""
+    """a further host name of the application, such as a reverse proxy's; may be repeated"""
 
     simple: bool = False
     """one question box and one list of results, of the recommended pipeline"""
     read_only: bool = False
-    """search and read only: nothing is built, evaluated, judged or deleted"""
+    """only search and read: nothing can be built, evaluated, judged or deleted"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def titles_route(options: AppOptions) -> Route:
         except LinkseekError:  # the page shows what is wrong with the index
             return JSONResponse([])
         listed = [
-            {"title": harmless(each.title), "address": article_address(each.id, name)} for each in articles
+            {"title": harmless(item.title), "address": article_address(item.id, name)} for item in articles
         ]
         return JSONResponse(listed)
 

@@ -34,8 +34,18 @@ _drawing = st.components.v2.component(
 )
 
 
+def sender(name: str) -> Any:
+    """A component through which HTML of ours sends a value: `window.linkseekSend[name](value)`."""
+    return st.components.v2.component(
+        f"linkseek.{name}",
+        js=f"""export default ({{ setTriggerValue }}) => {{
+          (window.linkseekSend ??= {{}}).{name} = (value) => setTriggerValue("sent", value);
+        }}""",
+    )
+
+
 def remembered(name: str, asked: object, make: Callable[[], T]) -> T:
-    """A value of this visitor, made again when what it was asked for changes."""
+    """A value of this visitor, made again when its key changes."""
     if st.session_state.get(name, (None,))[0] != asked:
         st.session_state[name] = (asked, make())
     value: T = st.session_state[name][1]
@@ -54,13 +64,13 @@ def show(template: str, **values: Any) -> None:
 
 
 def show_error(message: str, hint: str = "") -> None:
-    """An error, and what to do about it."""
+    """An error and its remedy."""
     show("notice.html", message=message, hint=hint)
 
 
 @contextmanager
 def shown_errors(what: str) -> Iterator[None]:
-    """Show errors in the place of a part of the page; those that are faults of the program are also logged.
+    """Show errors in the place of a part of the page; internal errors are also logged.
 
     what: the part, for the message.
     """
@@ -86,7 +96,7 @@ def noted_errors() -> Iterator[None]:
 
 
 def show_failure() -> None:
-    """The error that was noted last, once."""
+    """Show the last recorded error, once."""
     if failure := st.session_state.pop(_FAILURE, None):
         show_error(*failure)
 
@@ -107,7 +117,7 @@ def show_no_index(context: Context) -> None:
 def show_drawing(svg: str, key: str) -> None:
     """An <svg>, which `st.html` would remove: a component of its own inserts it.
 
-    The text must come from a template, which escapes what is foreign. key: unique on the page.
+    The text must come from a template, which escapes foreign text. key: unique on the page.
     """
     _drawing(key=key, data=svg)
 
@@ -129,7 +139,7 @@ def pressed(groups: Groups, key: str, before: Sequence[str]) -> list[str]:
 
 
 def show_choice(groups: Groups, key: str, chosen: Sequence[str]) -> None:
-    """The rows, with the chosen pipelines pressed."""
+    """Show rows of buttons, with the chosen pipelines pressed."""
     for group, names in groups.items():
         st.session_state[_key(key, group)] = [name for name in names if name in chosen]
         with st.container(key=f"group-{group}", width="content"):

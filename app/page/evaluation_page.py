@@ -35,10 +35,11 @@ from linkseek.app.page.elements import (
     shown_errors,
 )
 from linkseek.app.page.job_list import show_jobs, started
+from linkseek.app.page.judging import asked_questions, show_asked
 from linkseek.app.page.report_actions import report_buttons, show_changes
-from linkseek.app.preferences.judged_sets import QRELS, QUERIES, content, list_judged
+from linkseek.app.preferences.judged_sets import QRELS, QUERIES, content, files_of, grades_of, list_judged
 from linkseek.app.rendering import navigation
-from linkseek.app.rendering.addresses import EVALUATION, REPORT_PARTS, EvaluationView
+from linkseek.app.rendering.addresses import EVALUATION, REPORT_PARTS, EvaluationView, SearchView
 from linkseek.app.rendering.html_templates import plain_label, plain_option
 from linkseek.app.rendering.question_table import (
     QuestionGroup,
@@ -54,7 +55,7 @@ from linkseek.app.service import SearchService, list_indexes
 from linkseek.app.testsets.known_items import CAUTION, HOW, SIZE, kinds_of, own_kind
 from linkseek.indexer.program.errors import LinkseekError
 
-_OWN, _JUDGED, _KINDS = "questions of your own", "judged ", "kinds of own questions"
+_OWN, _JUDGED, _ASKED, _KINDS = "questions of your own", "judged ", "asked", "kinds of own questions"
 _EVALUATED, _ROWS = "pipelines to evaluate", "evaluated"
 _UPLOAD_MB = 50
 _TYPES = {"html": "text/html", "json": "application/json"}
@@ -89,7 +90,7 @@ def page(context: Context) -> None:
     else:
         invite(
             "Nothing has been evaluated yet",
-            "Choose questions and pipelines above. Finished evaluations stay here, with their reports.",
+            "Choose questions and pipelines above. Finished evaluations are listed here with their reports.",
         )
 
 
@@ -99,7 +100,9 @@ def choose(context: Context, service: SearchService) -> None:
     choices = runnable_test_sets(service.index.manifest, context.name)
     own = remembered(_KINDS, (service.index.path, service.stamp), lambda: kinds_of(service.index))
     labels = {f"{_JUDGED}{name}": f"Judged: {name}" for name in list_judged(context.options.results)}
-    labels |= {kind: f"{kind.capitalize()} of this index, asked for their pages" for kind in own}
+    labels |= {kind: f"{kind.capitalize()} of this index, each asking for its page" for kind in own}
+    if asked := asked_questions(context):
+        labels[_ASKED] = "Questions that people asked and judged"
 
     def title(name: str) -> str:
         if name not in choices:
@@ -113,13 +116,19 @@ def choose(context: Context, service: SearchService) -> None:
     chosen = st.selectbox("Questions", [*ordered, _OWN], format_func=title, key="test_set", width=560)
     if kind := own_kind(chosen):
         st.caption(f"{HOW[kind]} {CAUTION}")
-    queries: list[Upload] = []
-    qrels: list[Upload] = []
-    if chosen.startswith(_JUDGED):
-        name = chosen.removeprefix(_JUDGED)
-        with shown_errors("the judgements"):
-            for file, uploads in ((QUERIES, queries), (QRELS, qrels)):
-                uploads.append((f"{name}-{file}", BytesIO(content(context.options.results, name, file))))
+    name, results = chosen.removeprefix(_JUDGED), context.options.results
+    contents: dict[str, bytes] = {}
+    with shown_errors("the judgements"):
+        if chosen.startswith(_JUDGED):
+            contents = {file: content(results, name, file) for file in (QUERIES, QRELS)}
+        elif chosen == _ASKED:
+            judged = grades_of(results, asked)
+            show_asked(context, SearchView(pipelines=service.pipelines.first_visit), asked, judged)
+            contents = {file: b"".join(lines) for file, lines in files_of(judged).items() if judged}
+    judged_files: dict[str, list[Upload]] = {QUERIES: [], QRELS: []}
+    for file, written in contents.items():
+        judged_files[file].append((f"{name}-{file}", BytesIO(written)))
+    queries, qrels = judged_files.values()
     if chosen == _OWN:
         accepted = "Questions: JSON lines, CSV with the columns question and answers, or TSV"
         queries = _uploads(accepted, "questions", several=False)
@@ -135,14 +144,12 @@ def choose(context: Context, service: SearchService) -> None:
             seed = st.number_input("Draw", 1, MAX_LIMIT, None, key="draw", placeholder="default", width=120)
             if offered := service.conditions:
                 only = st.multiselect("Only pages of", offered, key="asked_pages", width=320)
-        latency = st.checkbox("Measure the time of each question", value=True, key="latency")
     if st.button("Evaluate", type="primary", key=f"evaluate {context.name}"):
         evaluation = EvaluationChoices(
-            None if queries or chosen == _OWN else chosen,
+            None if queries or chosen in (_OWN, _ASKED) else chosen,
             tuple(pipelines),
             int(depth),
             limit,
-            latency,
             tuple(only),
             seed,
         )
@@ -159,7 +166,7 @@ def choose_pipelines(service: SearchService, available: list[str]) -> list[str]:
     with st.container(horizontal=True, gap="medium", key="evaluated"):
         show_choice(groups, _ROWS, chosen)
     if chosen:
-        text = f"The baseline is {chosen[0]}, which was chosen first: the others are compared with it."
+        text = f"The baseline is {chosen[0]}, chosen first: the others are compared with it."
         st.caption(plain_label(text))
     return chosen
 

@@ -7,14 +7,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from linkseek.app.background.job_requests import (
-    BUILD,
-    MAX_LIMIT,
-    BuildChoices,
-    encoders,
-    start_build,
-    start_sample,
-)
+from linkseek.app.background.job_requests import BUILD, encoders, start_build, start_sample
 from linkseek.app.background.jobs import Job, Jobs
 from linkseek.app.background.uploads import Upload
 from linkseek.app.page.context import Context
@@ -96,27 +89,20 @@ def choose(context: Context, jobs: Jobs) -> None:
         max_upload_size=_UPLOAD_MB,
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        name = st.text_input(
-            "Name of the new index", key="name", max_chars=64, placeholder="my-notes", width=280
-        )
+        label = "Name of the new index"
+        name = st.text_input(label, key="name", max_chars=64, placeholder="my-notes", width=280)
         format_ = st.selectbox("Format", [_DETECT, *all_readers()], key="format", width=220)
-        limit = st.number_input(
-            "Limit of documents", 1, MAX_LIMIT, None, key="documents", placeholder="all", width=240
-        )
-    with st.container(horizontal=True):
-        bm25 = st.checkbox("Words (BM25, query likelihood)", value=True, key="bm25")
-        skip = st.checkbox("Skip damaged records", value=True, key="skip")
     chosen = st.pills(
         "Vectors of these encoders",
         encoders(),
         selection_mode="multi",
         default=[DEFAULT_ENCODER],
         key="encoders",
-        help="all-MiniLM-L6-v2 has seen none of these texts; hlp was taught by hyperlinks, and hlp-finetuned "
-        "by questions after them; linkseek-static reads thousands of passages a second without a GPU. An "
-        "index with several can compare them.",
+        help="all-MiniLM-L6-v2 was not trained on these texts; hlp was trained on links, hlp-finetuned then "
+        "on questions; linkseek-static reads thousands of passages a second without a GPU. With several, an "
+        "index can compare them.",
     )
     if st.button("Build", type="primary", key="build"):
         uploads: list[Upload] = [(file.name, file) for file in sent]
-        choices = BuildChoices(None if format_ == _DETECT else format_, tuple(chosen), bm25, limit, skip)
-        started(lambda: start_build(jobs, context.index.parent, name, uploads, choices))
+        form = (None if format_ == _DETECT else format_, chosen)
+        started(lambda: start_build(jobs, context.index.parent, name, uploads, *form))

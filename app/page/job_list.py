@@ -1,4 +1,4 @@
-"""Background jobs on a page; those that wait or run are read again every second."""
+"""Background jobs on a page; waiting and running ones are read again every second."""
 
 from __future__ import annotations
 
@@ -21,16 +21,11 @@ Link = Callable[[Job], tuple[str, str] | None]
 """The address of a job's result and the text of the link; None where there is no result."""
 
 
-def show_jobs(
-    jobs: Jobs,
-    kind: str,
-    link: Link,
-    shown: Callable[[Job], bool] = lambda job: True,
-) -> None:
+def show_jobs(jobs: Jobs, kind: str, link: Link, shown: Callable[[Job], bool] = lambda job: True) -> None:
     """The jobs of a kind that are to be shown, with buttons to cancel or dismiss them.
 
-    All that wait or run, and the newest ended ones; older ones are folded. When one of them ends, the whole
-    page is drawn again, since its result may be there.
+    All waiting and running jobs, and the newest ended ones; older ones are folded. When one of them ends, the
+    whole page is drawn again, since its result may be there.
     """
     listed = [job for job in jobs.list(kind) if shown(job)]
     live, ended = [job.id for job in listed if job.live], [job for job in listed if not job.live]

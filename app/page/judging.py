@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import streamlit as st
 
+from linkseek.app.background.services import file_stamp
+from linkseek.app.context.asked import read_asked
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import noted_errors, show, show_failure, shown_errors
+from linkseek.app.page.elements import (
+    noted_errors,
+    remembered,
+    sender,
+    show,
+    show_error,
+    show_failure,
+    shown_errors,
+)
 from linkseek.app.preferences import judged_sets as sets
+from linkseek.app.rendering.addresses import SearchView
 from linkseek.indexer.program.errors import LinkseekError
 
 SET, RATER = "judged set", "rater"
-_FIELDS = {SET: "Test set, a new name or a known one", RATER: "Your name"}
-_FIELD, _SENT = "field of ", "judging"
+_FIELDS = {SET: "Test set: a new name or an existing one", RATER: "Your name"}
+_FIELD, _SENT, _ASKED = "field of ", "judging", "asked questions"
+_MAX_ASKED = 8
 _LAST = "judgement to take back"
 
-# Buttons of the results are HTML; what they send goes through here.
-_judging = st.components.v2.component(
-    "linkseek.judging",
-    js="""export default ({ setTriggerValue }) => {
-      window.linkseekJudge = (judged) => setTriggerValue("judged", judged);
-    }""",
-)
+_judging = sender("judging")  # by the buttons of results
 
 
 def chosen(key: str) -> str:
-    """The name of the test set or the reader, as it stands in its field."""
+    """The name of the test set or the reader in its field."""
     state = st.session_state
     return str(state.get(_FIELD + key, state.get(key, ""))).strip()
 
@@ -52,8 +60,10 @@ def reader_grades(context: Context, question: str) -> Mapping[str, int] | None:
     return {passage: of[rater] for (asked, passage), of in grades.items() if asked == text and rater in of}
 
 
-def choose_judging(context: Context) -> None:
-    """The name of the test set, the reader's own name, how far raters agree, undo, and the files."""
+def choose_judging(context: Context, view: SearchView) -> None:
+    """The name of the test set, the reader's own name, how far raters agree, undo, and the files; and what
+    people asked.
+    """
     state, results = st.session_state, context.options.results
     known, name = sets.list_judged(results), chosen(SET)
     with st.popover("Judge", type="tertiary"):
@@ -61,14 +71,41 @@ def choose_judging(context: Context) -> None:
         text_field(RATER)
         if known:
             show("paragraph.html", text=f"Known: {', '.join(known)}")
-        show("paragraph.html", text="✓ or ✗ below a passage, or its keys y, n, 0 to 3; again: not judged.")
+        show("paragraph.html", text="✓ or ✗ below a passage, or the keys y, n, 0 to 3; press again to undo.")
         if name in known:
             show_set(context, name)
+        if asked := asked_questions(context):
+            show_asked(context, view, asked, sets.grades_of(results, asked))
     if name:
-        _judging(key=_SENT, on_judged_change=partial(_record, context))
+        _judging(key=_SENT, on_sent_change=partial(_record, context))
         if state.get(_LAST):
             st.button("Undo", key="undo judgement", shortcut="u", on_click=_undo, args=(context,))
     show_failure()
+
+
+def asked_questions(context: Context) -> Counter[str]:
+    """The questions that people asked, with their number; none without a log that can be read."""
+    logs = context.asked_logs
+    stamps = [(log, file_stamp(log)) for log in logs]
+    try:
+        return remembered(_ASKED, stamps, lambda: read_asked(logs)[0])
+    except LinkseekError as error:
+        show_error(error.message, error.hint)
+        return Counter()
+
+
+def show_asked(context: Context, view: SearchView, asked: Counter[str], judged: sets.Grades) -> None:
+    """How many of the questions that people asked are judged, and links to the most frequent others.
+
+    view: of the search that they are asked with.
+    """
+    known = {question for question, _ in judged}
+    others = [
+        (text, count, replace(view, question=text, why="", table="").address(context.name))
+        for text, count in asked.items()
+        if text not in known
+    ]
+    show("asked.html", asked=len(asked), others=others[:_MAX_ASKED], judged=len(asked) - len(others))
 
 
 def show_set(context: Context, name: str) -> None:
@@ -89,8 +126,8 @@ def set_files(context: Context, name: str) -> None:
 
 
 def _record(context: Context) -> None:
-    """Record what the browser sends: a question, a passage and its grade there."""
-    sent = st.session_state[_SENT].judged
+    """Record a grade that the browser sends, with its question and passage."""
+    sent = st.session_state[_SENT].sent
     with noted_errors():
         _judge(context, chosen(SET), str(sent["question"]), str(sent["passage"]), sent["grade"])
 

@@ -1,4 +1,4 @@
-"""What stands between the question and its answers: its test set, other questions."""
+"""The part between the question and its answers: its test set, other questions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MAX_ANSWERS = 4
 
 
 def find_known(context: Context, service: SearchService, view: SearchView) -> Known:
-    """What is known of the question; in the table of a report, what its measure counts there."""
+    """What is known of the question; in the table of a report, the results that its measure counts."""
     if view.table:
         table = read_table(view.table)
         with suppress(LinkseekError):  # the report is gone
@@ -40,7 +40,7 @@ def find_known(context: Context, service: SearchService, view: SearchView) -> Kn
 
 
 def show_place(context: Context, view: SearchView, known: Known) -> None:
-    """The known answers of a question, and the way to the ones before and after it."""
+    """The known answers of a question, and links to the questions before and after it."""
     expected = known.answers
     place = _in_table(context, view)
     if expected or place:
@@ -90,12 +90,12 @@ def _in_table(context: Context, view: SearchView) -> dict[str, Any] | None:
 def show_meant(context: Context, service: SearchService, view: SearchView) -> None:
     """The question as it may have been meant."""
 
-    def look_up() -> str | None:
+    def look_up() -> tuple[str, list[str]] | None:
         with suppress(LinkseekError):  # the columns show what is wrong with the index
-            return did_you_mean(service.index, view.question, in_context=True)
+            return did_you_mean(service.index, view.question)
         return None
 
-    meant = remembered(_MEANT, (service.index.path, service.stamp, view.question), look_up)
-    if meant:
-        address = replace(view, question=meant, why="").address(context.name)
-        show("did_you_mean.html", question=meant, address=address)
+    if meant := remembered(_MEANT, (service.index.path, service.stamp, view.question), look_up):
+        question, words = meant
+        address = replace(view, question=question, why="").address(context.name)
+        show("did_you_mean.html", question=question, words=words, address=address)

@@ -1,4 +1,4 @@
-"""The actions on a report: name it, run it again, delete it, see it next to another report."""
+"""The actions on a report: name it, run it again, delete it, compare it with another report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from linkseek.indexer.program.errors import LinkseekError
 
 
 def report_buttons(context: Context, report: Report, label: Label) -> None:
-    """Name, run again and delete."""
+    """Buttons to name, run again and delete a report."""
     state, name = st.session_state, report.name
     with st.popover("Name and note"):
         if state.get("labelled") != name:
@@ -39,7 +39,7 @@ def report_buttons(context: Context, report: Report, label: Label) -> None:
         st.button("Save", key=f"save {name}", on_click=save, args=(context, name))
     with st.popover("Run again"):
         available = context.service.pipelines.offered() if context.service else []
-        others = [each for each in available if each not in report.results.names]
+        others = [name for name in available if name not in report.results.names]
         st.pills(
             "With these pipelines too",
             others,
@@ -49,7 +49,7 @@ def report_buttons(context: Context, report: Report, label: Label) -> None:
         )
         st.button("Run it", type="primary", key=f"run {name}", on_click=again, args=(context, report))
     with st.popover("Delete"):
-        st.write("Removes what the evaluation wrote: the report, its results and runs.")
+        st.write("Removes the files of the evaluation: the report, its results and runs.")
         st.button("Delete it", type="primary", key=f"delete {name}", on_click=delete, args=(context, name))
 
 
@@ -78,7 +78,7 @@ def delete(context: Context, report: str) -> None:
 def show_changes(context: Context, report: Report, view: EvaluationView) -> EvaluationView:
     """Another report, chosen by the visitor, next to this one."""
     state = st.session_state
-    others = [each.name for each in list_reports(context.options.results) if not each.problem]
+    others = [other.name for other in list_reports(context.options.results) if not other.problem]
     others = [name for name in others if name != report.name]
     if not others:
         show("paragraph.html", text="There is no other report.")

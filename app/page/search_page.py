@@ -40,22 +40,18 @@ _CHOSEN, _NOTE, _ROWS = "chosen pipelines", "note on pipelines", "pipelines"
 
 
 def page(context: Context) -> None:
-    """The page."""
+    """Show the search page."""
     service = context.service
     if service is None:
         if not context.index.exists():
             show_no_index(context)
-            show("paragraph.html", text="Or on the command line:")
-            st.code("linkseek build", language=None, width=640)
-            show("paragraph.html", text="From a corpus of your own:")
-            st.code("linkseek build --corpus FILE --index index/NAME", language=None, width=640)
         st.button("Reload")
         return
     available = service.pipelines.available()
     if not available:
         show_error("this index has neither BM25 nor vectors", "Build it again with one of them.")
         return
-    view, row = choose_view(context, service, available)
+    view, row, head = choose_view(context, service, available)
     if not view.question:
         st.session_state.pop(ANSWERS, None)
         suggest_questions(context, service, available)
@@ -65,13 +61,13 @@ def page(context: Context) -> None:
         invite("Choose a pipeline", "Up to four answer side by side.")
         return
     checked_question(view.question)
-    show_results(context, service, view, row)
+    show_results(context, service, view, row, head)
 
 
 def choose_view(
     context: Context, service: SearchService, available: list[str]
-) -> tuple[SearchView, DeltaGenerator]:
-    """The form, filled in from the address, and the address, filled in from the form; the row below it."""
+) -> tuple[SearchView, DeltaGenerator, DeltaGenerator]:
+    """The form, filled in from the address, and the address, filled in from the form; two rows below it."""
     state = st.session_state
     default = service.pipelines.first_visit
     is_new = navigation.is_new(SEARCH) or "question" not in state
@@ -115,19 +111,21 @@ def choose_view(
     notes = [state[_NOTE]]
     if len(question) > MAX_QUESTION_IN_ADDRESS:
         notes.append(
-            f"A question of more than {MAX_QUESTION_IN_ADDRESS:,} characters is not in the address of the "
-            "page: it is lost when the page is loaded again or shared."
+            f"A question of more than {MAX_QUESTION_IN_ADDRESS:,} characters is not part of the page's "
+            "address: it is lost when the page is reloaded or shared."
         )
     notes += [next(filter(None, map(service.pipelines.language_note, (None, *view.pipelines))), "")]
-    for note in filter(None, notes):
-        st.caption(plain_label(note))
+    head = st.container(horizontal=True, key="place")
+    with head:
+        for note in filter(None, notes):
+            show("line.html", text=note)
     state[_LAST_VIEW] = replace(view, why="")
     params = {"index": [context.name]}
     if view == read_search_view({}, available, default):
         navigation.write(SEARCH, params if context.name != context.options.index.resolve().name else {})
     else:
         navigation.write(SEARCH, view.to_params() | params)
-    return view, row
+    return view, row, head
 
 
 def choose_documents(service: SearchService) -> None:
@@ -142,12 +140,12 @@ def choose_documents(service: SearchService) -> None:
             format_func=lambda condition: " ".join(condition.partition(":")[::2]),
             placeholder="All documents",
             width=320,
-            help="Others are left out. Values of one kind are alternatives; of several kinds, all must fit.",
+            help="Values of one kind are alternatives; of several kinds, all must match.",
         )
 
 
 def choose_pipelines(service: SearchService, available: list[str], is_new: bool) -> None:
-    """Pipelines by group. The columns stand in the order in which they were chosen."""
+    """Pipelines by group. The columns are in the order in which they were chosen."""
     state = st.session_state
     groups = service.pipelines.grouped(service.pipelines.offered(available, state[_CHOSEN]))
     if not is_new:
@@ -160,7 +158,7 @@ def choose_pipelines(service: SearchService, available: list[str], is_new: bool)
 
 
 def _dropped(service: SearchService, wanted: Sequence[str], available: Sequence[str]) -> str:
-    """Sentences on the pipelines that are wanted and not shown, and why; empty if all are shown."""
+    """Notes on requested pipelines that are not shown, with the reasons; empty if all are shown."""
     missing = [name[:60] for name in wanted if name not in available]
     known = list(dict.fromkeys(name for name in wanted if name in available))
     sentences = [f"Not among the pipelines of this index: {', '.join(missing)}."] if missing else []
@@ -181,33 +179,16 @@ def suggest_questions(context: Context, service: SearchService, available: list[
     """An empty page, with questions to start with."""
     invite(
         "Ask a question in your own words",
-        "Each pipeline ranks the same passages in its own way. Compare their results side by side, where "
-        "the words of your question stand, and how hyperlinks connect a passage with other articles.",
+        "Each pipeline ranks the same passages in its own way. Compare their results side by side, the "
+        "words of your question in them, and the links between a passage and other articles.",
     )
     suggestions = service.suggested.suggestions(st.session_state.get(_TURN, 0))
     if suggestions:
-        known = (
-            "whose answers are known"
-            if service.known.queries
-            else "from the headings and links of this index"
-        )
-        st.pills(
-            f"Or try one of these, {known}",
-            suggestions,
-            key="try",
-            format_func=plain_label,
-            on_change=ask_suggested,
-        )
+        label = "Or try one of these"
+        st.pills(label, suggestions, key="try", format_func=plain_label, on_change=ask_suggested)
         st.button("Other questions", on_click=turn_suggestions)
     groups = service.pipelines.grouped(service.pipelines.offered(available))
-    read = [next(filter(service.pipelines.reads, names), "") for names in groups.values()]
-    one_of_each = SearchView(pipelines=tuple(filter(None, read))[:MAX_PIPELINES])
-    show(
-        "groups.html",
-        groups=[(group, GROUPS[group], names) for group, names in groups.items()],
-        of_each=one_of_each.pipelines,
-        address=one_of_each.address(context.name),
-    )
+    show("groups.html", groups=[(group, GROUPS[group], names) for group, names in groups.items()])
 
 
 def ask_suggested() -> None:

@@ -17,7 +17,7 @@ from linkseek.retriever.queries import checked_question
 
 
 def page(context: Context) -> None:
-    """The box, and the list below it."""
+    """Show the question box and the list below it."""
     service, state = context.service, st.session_state
     if service is None:
         show_no_index(context)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 from orjson import dumps
 
+from linkseek.app.pipelines.fusion_kinds import WeightedEntry
 from linkseek.app.pipelines.pipeline_entry import (
     GROUPS,
     FirstStage,
@@ -31,7 +34,7 @@ from linkseek.app.pipelines.pipeline_kinds import (
 )
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
-from linkseek.indexer.machine.once import Once
+from linkseek.indexer.machine.once import Once, shared_property
 from linkseek.indexer.program.errors import LinkseekError, MachineError, UsageError
 from linkseek.indexer.program.options import options_lines
 from linkseek.indexer.program.paths import check_name
@@ -63,11 +66,22 @@ STANDARD = Path(__file__).with_name("pipelines.toml")
 
 def read_pipelines(path: Path | None = None) -> dict[str, PipelineEntry]:
     """The standard entries and the entries of a file, which win. Raises `UsageError` for an invalid entry."""
-    entries: dict[str, PipelineEntry] = {}
-    for source in [STANDARD, path] if path else [STANDARD]:
-        for name, table in read_toml(source, "It must be a TOML file of pipelines.").items():
-            entries[name] = _entry(source, name, table)
-    return entries
+    return _standard() | (_entries(path) if path else {})
+
+
+def _entries(source: Path) -> dict[str, PipelineEntry]:
+    tables = read_toml(source, "It must be a TOML file of pipelines.")
+    return {name: _entry(source, name, table) for name, table in tables.items()}
+
+
+@cache
+def _standard() -> dict[str, PipelineEntry]:
+    return _entries(STANDARD)
+
+
+def _is_default(entry: PipelineEntry) -> bool:
+    """Whether it searches the vectors of the default encoder, without naming it."""
+    return isinstance(entry, DenseEntry) and not entry.encoder
 
 
 def _entry(source: Path, name: str, table: Any) -> PipelineEntry:
@@ -95,7 +109,7 @@ class Models:
         open_encoder: Callable[..., Any] | None = None,
         open_scorer: Callable[[str, str, Precision], PairScorer] | None = None,
     ) -> None:
-        """open_encoder, open_scorer: see `PipelineParts`, instead of ours."""
+        """open_encoder, open_scorer: instead of the default ones, see `PipelineParts`."""
         self._open_encoder = open_encoder or (lambda name, **form: _open_encoder(name, **form))
         self._open_scorer = open_scorer or scoring.open_scorer
         # by what opens a model, the time of its newest change, and the rest of the arguments
@@ -118,7 +132,8 @@ class Models:
 def _newest_change(model: str) -> int:
     """When a file of a model's folder was last written, in nanoseconds; 0 for a name that is no such folder.
 
-    An index of others may name any folder: one that holds no model is not searched, and opening it says why.
+    An index of others may name any folder: one that contains no model is not searched, and opening it says
+    why.
     """
     if not is_model_folder(Path(model)):
         return 0
@@ -152,20 +167,35 @@ class Pipelines:
         return [name for name in self.entries if self._has_parts(name)]
 
     def offered(self, names: Iterable[str] | None = None, chosen: Sequence[str] = ()) -> list[str]:
-        """Names to choose from, by default all available; `chosen` stay.
-
-        Of two that search the same vectors, only the one that names its encoder.
-        """
+        """Names to choose from, by default all available; `chosen` stay; of those that are alike, one."""
         names = [*(self.available() if names is None else names)]
-        default = self.index.manifest.default_encoder
-        entries = {name: entry for name in names if isinstance(entry := self.entries.get(name), DenseEntry)}
-        named = [entry.fingerprint() for entry in entries.values() if entry.encoder]
-        doubles = {
-            name
-            for name, entry in entries.items()
-            if not entry.encoder and entry.fingerprint() | {"encoder": default} in named
-        }
-        return [name for name in names if name not in doubles or name in chosen]
+        firsts = {next(one for one in self._alike.get(name, [name]) if one in names) for name in names}
+        return [name for name in names if name in firsts or name in chosen]
+
+    @shared_property
+    def _alike(self) -> dict[str, list[str]]:
+        """Pipeline -> those that search the same on this index, those that name their encoders first.
+
+        Standard ones may differ in their weights, each of which is for an encoder.
+        """
+        groups: dict[bytes, list[str]] = {}
+        for name in self.entries:
+            with suppress(UsageError):  # which `open` raises, too
+                groups.setdefault(self._searches(name), []).append(name)
+        for group in groups.values():
+            group.sort(key=lambda name: any(_is_default(entry) for _, entry in self._tree(name)))
+        return {name: group for group in groups.values() for name in group}
+
+    def _searches(self, name: str) -> bytes:
+        """What a pipeline does on this index, by any name; of a standard one, with any weights."""
+        default, does = self.index.manifest.default_encoder, []
+        for member, entry in self._tree(name):
+            of_kind = {"weights"} if isinstance(entry, WeightedEntry) else set()
+            ignored = of_kind if entry is _standard().get(member) else set()
+            values = entry.model_dump(mode="json", exclude={"of", *entry.without_effect, *ignored})
+            values |= {"encoder": default} if _is_default(entry) else {}
+            does.append((values, len(entry.members)))
+        return dumps(does)
 
     def _has_parts(self, name: str) -> bool:
         try:
@@ -197,8 +227,7 @@ class Pipelines:
 
     @property
     def recommended(self) -> str:
-        """The pipeline of a question that names none: of those that can read the passages, the best on
-        average."""
+        """The pipeline of a question that names none: the best on average that can read the passages."""
         available = self.available()
         wanted = [name for name in (self._usual, *available) if name in available]
         return next(filter(self.reads, wanted), next(iter(wanted), self._usual))
@@ -215,7 +244,7 @@ class Pipelines:
         wanted = name or self._usual
         if not self._has_parts(wanted) or self.reads(wanted):
             return ""
-        note = f"{wanted}: its models are not for the texts of this index (language: {self.index.language})"
+        note = f"{wanted}: its models cannot read the texts of this index (language: {self.index.language})"
         if (recommended := self.recommended) != wanted:
             note += f"; {recommended} {'ranks better' if name else 'answers instead'}"
         return f"{note}. {self.index.reading_hint}".rstrip()
@@ -251,8 +280,10 @@ class Pipelines:
         return {member: entry.fingerprint() for member, entry in self._tree(name)}
 
     def describe(self, name: str) -> str:
-        """A few words on what a pipeline does."""
-        return self.entries[name].describe(self.index)
+        """A few words that describe a pipeline, and those that are alike on this index."""
+        others = [other for other in self._alike.get(name, ()) if other != name]
+        also = f"; on this index like {' and '.join(others)}" if others else ""
+        return self.entries[name].describe(self.index) + also
 
     def grouped(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Pipelines by the group that lists them, in the order of `GROUPS`."""
@@ -265,7 +296,7 @@ class Pipelines:
     def models(self) -> dict[str, dict[str, Any]]:
         """The identities of the re-rankers that were opened, by the names that entries use."""
         opened = [self._opened.made[(name,)] for name in self.entries if self.is_ready(name)]
-        return {name: identity for each in opened for name, identity in each.models.items()}
+        return {name: identity for pipeline in opened for name, identity in pipeline.models.items()}
 
     def open(self, name: str | None = None) -> OpenPipeline:
         """One pipeline, ready to run; without a name the recommended one.
@@ -277,7 +308,7 @@ class Pipelines:
     def reranker(self, function: str, keywords: Mapping[str, Any], models: Sequence[str]) -> Reranker:
         """The second stage of a table with `rerank`, for a ranking of any origin.
 
-        keywords: of the function, which are its other settings. Raises `UsageError` for invalid ones,
+        keywords: the function's keywords for its other settings. Raises `UsageError` for invalid ones,
         `LinkseekError` if a model is missing.
         """
         entry = RerankEntry.from_keywords(function, keywords, rerank=list(models), of="")
@@ -296,11 +327,11 @@ class Pipelines:
         entry = self.entries[name].turned(weights) if valid and name in self.entries else None
         if entry is None:
             raise UsageError(
-                f"{name[:100]}: it cannot have these weights", "Weights are numbers from 0 on, not all 0."
+                f"{name[:100]}: these weights are not possible", "Give numbers of 0 or more, not all 0."
             )
         named = f"{name}-{'-'.join(f'{100 * weight:.0f}' for weight in weights)}"
         if named in self.entries:
-            raise UsageError(f"there is a pipeline {named} already", "Choose it, or other weights.")
+            raise UsageError(f"there is already a pipeline {named}", "Choose it, or other weights.")
         table = options_lines(entry.model_dump(mode="json", exclude_defaults=True))
         try:
             with file.open("ab") as written:
@@ -358,7 +389,7 @@ class Pipelines:
             if name in above:
                 circle = " -> ".join(path)
                 raise UsageError(
-                    f"pipelines need each other in a circle: {circle}", "Remove one of them from `of`."
+                    f"pipelines depend on each other in a circle: {circle}", "Remove one of them from `of`."
                 )
             tree.append((name, self.entries[name]))
             if len(tree) > _MAX_MEMBERS:
@@ -375,7 +406,7 @@ class Pipelines:
 
 
 def _program_ends() -> bool:
-    """Whether no thread can be started any more."""
+    """Whether threads can no longer be started."""
     try:
         _THREADS.submit(bool)
     except RuntimeError:

@@ -49,18 +49,18 @@ several times, in a row."""
 
 
 class LearningOptions(Options):
-    """The options of both commands."""
+    """The common options of train-fusion and train-hops."""
 
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
     depth: PositiveInt = 100
-    """results of a pipeline that are candidates"""
+    """the number of results of a pipeline that are candidates"""
     seed: Seed = 1
-    """of the division into folds, of the questions that are mined, of altered graphs, and of LightGBM"""
+    """seed of the division into folds, of mined questions, of altered graphs, and of LightGBM"""
     output: Path
-    """the file to write: a name in .json"""
+    """the file to write, ending in .json"""
     folds: Annotated[int, Field(ge=2, le=20)] = 5
-    """parts of the questions, each of which is held back once"""
+    """the number of parts of the questions; each is held out once"""
 
     def check(self, *, has_questions: bool, remedy: str) -> None:
         """Raise `UsageError` without questions, and for an output that is not JSON or not replaceable."""
@@ -85,7 +85,7 @@ class QuestionCollection:
     """Questions of one index.
 
     relevant: how many passages or documents are relevant to each question; empty if that is unknown. skipped:
-    a passage that is no candidate of a question, by its id.
+    a passage that is not a candidate of a question, by its id.
     """
 
     name: str
@@ -120,7 +120,7 @@ def collection_of_test_set(index: OpenIndex, test_set: LoadedTestSet) -> Questio
 
 
 def _judged(index: OpenIndex, test_set: LoadedTestSet, name: str) -> QuestionCollection:
-    """The questions that have judgements. name: of the judgements, for messages."""
+    """The questions that have judgements. name: the name of the judgements, for messages."""
     assert test_set.qrels is not None
     judged = JudgedNumbers(index).judgements(test_set.qrels, [query.id for query in test_set.queries], name)
     queries = [query for query in test_set.queries if query.id in judged.relevance]
@@ -135,7 +135,7 @@ def _judged(index: OpenIndex, test_set: LoadedTestSet, name: str) -> QuestionCol
 
 
 def mined_articles(index: OpenIndex, name: str, mined: Sequence[LinkQuestion]) -> QuestionCollection:
-    """The article that the link leads to is relevant; the link's own passage is no candidate."""
+    """The article that the link leads to is relevant; the link's own passage is not a candidate."""
     targets = np.array([question.document for question in mined], np.int64)
 
     def label(numbers: _Integers, rows: _Integers) -> _Labelled:
@@ -147,11 +147,11 @@ def mined_articles(index: OpenIndex, name: str, mined: Sequence[LinkQuestion]) -
 
 
 def mined_sentences(index: OpenIndex, name: str, mined: Sequence[LinkQuestion]) -> QuestionCollection:
-    """Sentences with a link: relevant are the passage, and the passage that stands for the article."""
+    """Sentences with a link: its passage is relevant, and the passage chosen for the article."""
 
     def label(numbers: _Integers, rows: _Integers) -> _Labelled:
         asked = [mined[number] for number in numbers]
-        passages, targets = np.array([(one.passage, one.document) for one in asked]).T
+        passages, targets = np.array([(item.passage, item.document) for item in asked]).T
         linked = document_numbers(rows, index.passages) == targets[:, None]  # [Q, m]
         first = linked & (np.cumsum(linked, axis=1) == 1)
         return rows, (rows == passages[:, None]) | first
@@ -164,8 +164,8 @@ class LabelledExamples:
     """All examples; of each its question and collection, how many units are relevant, and whether it is the
     first reading of its question, [Q] each.
 
-    collections: the name of each, and how many questions it has, also those without a relevant candidate,
-    which are no examples.
+    collections: the name of each, and its number of questions, including those without a relevant candidate,
+    which are not examples.
     """
 
     examples: Examples

@@ -1,7 +1,7 @@
 """Filters: which documents a search is about, by folder, namespace or metadata.
 
 A condition is NAME:VALUE. `folder` is the path of a document's id, or of its address where its id has none;
-`namespace` is what stands before the colon of a wiki's title; any other name is a key of the metadata, whose
+`namespace` is the part before the colon of a wiki's title; any other name is a key of the metadata, whose
 value may be one of several between commas. Conditions of one name are alternatives, different names are all
 required.
 
@@ -59,7 +59,7 @@ class Filter:
 
     @property
     def by_name(self) -> dict[str, list[str]]:
-        """Name -> values."""
+        """The values of each name."""
         values: dict[str, list[str]] = {}
         for condition in self.conditions:
             name, _, value = condition.partition(":")
@@ -118,7 +118,7 @@ def _has(name: str, value: str, ids: pa.Array, paths: pa.Array, metadata: pa.Arr
 
 
 def offered_conditions(index: OpenIndex) -> list[str]:
-    """Conditions that a page can offer, each of which keeps some of the documents, the commonest first.
+    """Conditions that a page can offer, which keep some but not all documents, the commonest first.
 
     For a large index, they come from documents that are evenly spread over the index.
     """
@@ -142,7 +142,7 @@ def offered_conditions(index: OpenIndex) -> list[str]:
 
 
 def near_conditions(index: OpenIndex, conditions: Sequence[str]) -> str:
-    """A hint for conditions that keep no document together: what is meant by those that keep none alone."""
+    """A hint for conditions that together keep no document: suggestions for those that keep none alone."""
     offered = offered_conditions(index)
     wrong = [text for text in conditions if not kept_documents(index, Filter((text,))).any()]
     return " ".join(nearest(text, offered) for text in wrong) if offered else ""
@@ -161,8 +161,8 @@ class Filtered:
     def __init__(self, pipelines: Pipelines, only: Filter) -> None:
         self._pipelines = pipelines
         self._mask = kept_documents(pipelines.index, only)  # [documents]
-        self.left_out = len(self._mask) - int(self._mask.sum())
-        """documents"""
+        self.excluded = len(self._mask) - int(self._mask.sum())
+        """the number of excluded documents"""
         self._opened: Once[OpenPipeline] = Once(self._open)
 
     def open(self, name: str) -> OpenPipeline:
@@ -178,11 +178,11 @@ class Filtered:
         return self._filtered(entry.open(parts, name), 1.0)  # what it may add by links is filtered, too
 
     def _filtered(self, opened: OpenPipeline, deeper: float) -> OpenPipeline:
-        """deeper: how many times the wanted number of results is asked for at first."""
+        """deeper: the factor by which more results are requested at first."""
         limit = min(len(self._pipelines.index.passages), MAX_RESULTS)
 
         def with_depth(queries: Sequence[Query], k: int) -> tuple[Ranking, int]:
-            """The k best that are kept, and how many results were asked for."""
+            """The k best kept results, and the number of results requested."""
             last = max(limit, k)
             depth = min(max(int(k * deeper), k), last)
             while True:

@@ -29,7 +29,7 @@ class FusionEntry(PipelineEntry):
     of: Annotated[list[str], Field(min_length=1)]
     """names of the pipelines to join"""
     depth: Depth = 100
-    """how many results of each are joined (more, if more are asked for)"""
+    """the number of results of each to join (more, if more are requested)"""
 
     @property
     def members(self) -> Sequence[str]:
@@ -37,7 +37,7 @@ class FusionEntry(PipelineEntry):
 
 
 class SumEntry(FusionEntry):
-    """Several pipelines joined by adding up what each gives a passage."""
+    """Several pipelines joined by adding up their scores of a passage."""
 
     @abstractmethod
     def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
@@ -102,7 +102,7 @@ class WeightedEntry(SumEntry):
     fusion: Literal["weighted"]
     """the kind of the table"""
     weights: list[Annotated[float, Field(ge=0, le=1e9)]]
-    """one for each pipeline"""
+    """a weight for each pipeline"""
 
     def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
         return fusion.weighted(rankings, self.weights, k)
@@ -143,8 +143,8 @@ class LearnedEntry(FusionEntry):
     fusion: Literal["learned"]
     """the kind of the table"""
     model: Path
-    """the model's file, relative to the one that names it; it was trained on as many pipelines, in the order
-    of `of`"""
+    """the model's file, relative to this one, trained on the same number of pipelines, in the order of `of`
+    """
 
     @property
     def reads_links(self) -> bool:

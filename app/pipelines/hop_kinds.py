@@ -28,11 +28,11 @@ class HopBase(PipelineEntry):
     of: str
     """the first stage"""
     depth: Depth = 100
-    """how many of its results are candidates"""
+    """the number of its results that are candidates"""
     edges: Annotated[int, Field(ge=1, le=10_000)] = 100
-    """the largest number of articles that a passage leads to"""
+    """the maximum number of articles that a passage leads to"""
     encoder: str | None = None
-    """the vectors that choose the passage of a linked article; without any, its first"""
+    """the vectors by which the passage of a linked article is chosen; without vectors, its first"""
 
     @property
     def members(self) -> Sequence[str]:
@@ -47,7 +47,7 @@ class HopBase(PipelineEntry):
 
 
 class HopTreesEntry(HopBase):
-    """Passages that the best ones link to, ranked with them by a model of `linkseek train-hops`."""
+    """The best passages and those that they link to, ranked by a model of `linkseek train-hops`."""
 
     chosen_by = ("hop", "trees")
     file_key = "model"
@@ -55,7 +55,7 @@ class HopTreesEntry(HopBase):
     hop: Literal["trees"]
     """the kind of the table"""
     model: Path
-    """its file, relative to this one"""
+    """the model's file, relative to this one"""
 
     @property
     def reads_links(self) -> bool:
@@ -66,7 +66,7 @@ class HopTreesEntry(HopBase):
 
     def describe(self, index: OpenIndex) -> str:
         model = HopModel.read(self.model)
-        return f"{self.of}, and what its first {model.sources} {leads(model.graphs)}, ranked by trees"
+        return f"{self.of}, and those that its first {model.sources} {leads(model.graphs)}, ranked by trees"
 
     def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         model, similarity = HopModel.read(self.model), self.similarity(parts)
@@ -95,5 +95,5 @@ def similarity_of(parts: PipelineParts, encoder: str | None = None) -> Similarit
 
 
 def leads(graphs: Sequence[str]) -> str:
-    """What passages do that lead along some graphs, for people."""
+    """A verb for passages that lead along some graphs, for people."""
     return " or ".join(GRAPHS[graph].does for graph in graphs)

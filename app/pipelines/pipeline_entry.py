@@ -20,11 +20,11 @@ from linkseek.retriever.search.explanation import FIRST_STAGE, Explain, Explanat
 
 GROUPS = {
     "BM25": "Counts the words of the question in each passage; so does ql, by query likelihood.",
-    "Zero-shot": "Compares vectors of an encoder that has not learned from hyperlinks.",
-    "Taught by links": "Compares vectors of an encoder that has learned from hyperlinks, as HLP does.",
+    "Zero-shot": "Compares vectors of an encoder that was not trained on links.",
+    "Taught by links": "Compares vectors of an encoder that was trained on links, as HLP does.",
     "Fused": "Joins the rankings of several pipelines into one.",
     "Follows links": "Adds passages that the best ones link to, for questions that need several passages.",
-    "Re-ranked": "A model reads the question with each of the best passages, and ranks these again.",
+    "Re-ranked": "A model reads the question together with each of the best passages, and ranks them again.",
     "Other": "Kinds of your own.",
 }
 """The groups that the search page lists pipelines in, each with a sentence."""
@@ -60,15 +60,15 @@ Rerank = Callable[[Sequence[Query], Ranking, int], Ranking]
 
 @dataclass(frozen=True)
 class OpenPipeline:
-    """A pipeline that is ready to run, and further functions of its kind; None for those that it lacks."""
+    """A pipeline that is ready to run, and further functions of its kind; None for passages that it lacks."""
 
     search: Pipeline
     rerank: Rerank | None = None
     """of a pipeline with a first stage (`PipelineEntry.first_stage`)"""
     explain: Explain | None = None
-    """why a passage has its score; without one, the score is one number"""
+    """why a passage has its score; without one, the score is a single number"""
     shares: Callable[[Query, int], Shares] | None = None
-    """(query, k) -> what its weights could be turned for, of a weighted sum"""
+    """(query, k) -> the parts of a weighted sum, for changing its weights"""
     models: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """the identities of its re-rankers, by the names that its entry uses"""
 
@@ -116,7 +116,7 @@ class PipelineEntry(Settings, ABC):
         return False
 
     def turned(self, weights: Sequence[float]) -> Self | None:
-        """The same with other weights, 0 or above; None for what is no weighted sum."""
+        """The same with other weights, 0 or above; None unless it is a weighted sum."""
         return None
 
     def group(self, index: OpenIndex) -> str:

@@ -1,8 +1,8 @@
 """The kinds of pipelines: one class each, with everything that Linkseek does with it and says about it.
 
 An instance is a table of `pipelines.toml`: its fields are the keys of the table, and their docstrings become
-docs/reference/pipelines.md. Its methods say what it needs and how it is opened. To add a kind, write a class
-here, add it to KINDS, and test it; the search itself is a module below `retriever` or `reranker`.
+docs/reference/pipelines.md. Its methods give its requirements and open it. To add a kind, write a class here,
+add it to KINDS, and test it; the search itself is a module below `retriever` or `reranker`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,7 @@ from linkseek.indexer.program.plugins import load_plugins
 from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX, SPARSE
 from linkseek.indexer.store.manifests import CodesPart, Reading
 from linkseek.reranker.candidates import Candidates
-from linkseek.reranker.models.scoring import (
-    late_name,
-    scorer_is_here,
-    scorer_languages,
-    scorer_sha256,
-)
+from linkseek.reranker.models.scoring import late_name, scorer_is_here, scorer_languages, scorer_sha256
 from linkseek.reranker.reranking import DEPTH, Long, Reranker, Reranking
 from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
 from linkseek.retriever.search.late_interaction import LateInteraction
@@ -75,7 +70,7 @@ class QueryLikelihoodEntry(PipelineEntry):
     searcher: Literal["query-likelihood"]
     """the kind of the table"""
     mu: Annotated[float, Field(gt=0, le=1e9)] = 1000.0
-    """how many words of the collection smooth a passage, above 0"""
+    """the number of words from the collection that smooth a passage, above 0"""
 
     def is_available(self, index: OpenIndex) -> bool:
         return index.has_lucene
@@ -96,19 +91,21 @@ class DenseEntry(PipelineEntry):
     searcher: Literal["dense"]
     """the kind of the table"""
     encoder: str | None = None
-    """which vectors: a folder's name under `dense/` in the index; by default the first that can
-    read the texts"""
+    """the vectors, by a folder's name in `dense/` of the index; by default the first that can read the texts
+    """
     query_encoder: str | None = None
-    """a model of two towers for the questions, if its tower of passages made the vectors (`model.train =
-    "query"`); by default the encoder of the vectors"""
+    """a model of two towers for the questions, whose passage tower made the vectors (`model.train =
+    "query"`); by default the encoder of the vectors
+    """
     device: Device = "auto"
     """where vectors are searched: `auto` (on GPUs if there are any), `cpu` or `cuda`"""
     search: dict[str, int] = Field({})
     """FAISS's search parameters, such as `{ nprobe = 64 }`, `{ efSearch = 256 }` or, of a compact index,
     `{ candidates = 1000 }`"""
     from_links: bool = False
-    """whether the encoder has learned from hyperlinks, as the included `hlp` has; the search page groups
-    pipelines by it"""
+    """whether the encoder was trained on links, as the included `hlp` was; the search page groups pipelines
+    by it
+    """
 
     def group(self, index: OpenIndex) -> str:
         name = self.encoder or index.manifest.default_encoder
@@ -132,13 +129,13 @@ class DenseEntry(PipelineEntry):
 
 
 class CodesEntry(PipelineEntry):
-    """What an index holds of passages in several codes each, by one encoder."""
+    """What an index contains of passages in several codes each, by one encoder."""
 
     folder: ClassVar[str]
     what: ClassVar[str]
     in_group = "Zero-shot"
     encoder: str | None = None
-    """which: a name under `late/` or `sparse/` in the index; by default the first"""
+    """the vectors, by a folder's name in `late/` or `sparse/` of the index; by default the first"""
 
     def _name(self, index: OpenIndex) -> str:
         return self.encoder or next(iter(getattr(index.parts, self.folder)), "MODEL")
@@ -160,18 +157,18 @@ class CodesEntry(PipelineEntry):
 
 
 class SparseEntry(CodesEntry):
-    """Weights of terms by a learned sparse model, searched by Lucene."""
+    """Term weights of a learned sparse model, searched by Lucene."""
 
-    folder, what = SPARSE, "Weights of terms"
+    folder, what = SPARSE, "Term weights"
     chosen_by = ("searcher", "sparse")
     searcher: Literal["sparse"]
     """the kind of the table"""
 
 
 class LateEntry(CodesEntry):
-    """MaxSim of vectors of tokens with all passages: exact, and slow; to re-rank by them, see `rerank`."""
+    """MaxSim of token vectors over all passages, exact but slow; to re-rank by them, see `rerank`."""
 
-    folder, what = LATE, "Vectors of tokens"
+    folder, what = LATE, "Token vectors"
     chosen_by = ("searcher", "late")
     searcher: Literal["late"]
     """the kind of the table"""
@@ -188,23 +185,25 @@ class RerankEntry(PipelineEntry):
         BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     ]
     """a cross-encoder by folder (relative to the file that names it) or name, `bi-encoder:NAME` for the dot
-    products of any encoder, `late` or `late:NAME` for the vectors of tokens of an index built with `--late`,
+    products of any encoder, `late` or `late:NAME` for the token vectors of an index built with `--late`,
     or a list of several"""
     of: str
     """the pipeline whose results are re-ranked"""
     depth: Depth = DEPTH
-    """how many results are re-ranked"""
+    """the number of results to re-rank"""
     weight: Annotated[float, Field(ge=0, le=1)] | None = None
     """the model's share in a sum with the scores of the first stage, 0 to 1; by default the model decides
     alone"""
     long: Long = "max"
-    """how texts longer than the model are read: in windows, the best of which counts (`max`), or the `first`
-    part alone, which takes less time and mostly ranks worse"""
+    """texts longer than the model's limit: `max` reads windows, of which the best counts; `first` only the
+    first part, which is faster and mostly ranks worse
+    """
     device: Device = "auto"
     """where the model runs: `auto`, `cpu` or `cuda`"""
     precision: Precision = "auto"
-    """`float32`, `bfloat16`, or `auto`: bfloat16 where the CPU or GPU multiplies it, which is nearly twice as
-    fast; close candidates change places"""
+    """`float32`, `bfloat16`, or `auto`: bfloat16 where the CPU or GPU supports it, which is nearly twice as
+    fast; close candidates change places
+    """
 
     @property
     def members(self) -> Sequence[str]:
@@ -216,7 +215,7 @@ class RerankEntry(PipelineEntry):
 
     @property
     def _divided(self) -> tuple[list[str], list[str]]:
-        """Its vectors of tokens, and its models."""
+        """Its late interaction and its other models, separated."""
         late = [name for name in self.rerank if name == LATE or name.startswith(LATE_PREFIX)]
         return late, [name for name in self.rerank if name not in late]
 

@@ -40,7 +40,7 @@ def list_preferences(results: Path) -> list[ListedComparison]:
             listed.append(ListedComparison(name, read_preferences(results, name)))
         except LinkseekError as error:
             listed.append(ListedComparison(name, None, error.message))
-    return sorted(listed, key=lambda each: -(each.preferences.created if each.preferences else 0.0))
+    return sorted(listed, key=lambda entry: -(entry.preferences.created if entry.preferences else 0.0))
 
 
 def read_preferences(results: Path, name: str) -> Preferences:
@@ -59,13 +59,13 @@ def read_preferences(results: Path, name: str) -> Preferences:
     if preferences.ended:
         return preferences
     grades = sets.read_judged(results, preferences.judged, missing_ok=True)
-    chosen = {each.id: each.choice_of(_of_both(each, grades)) for each in preferences.to_judge}
+    chosen = {item.id: item.choice_of(_of_both(item, grades)) for item in preferences.to_judge}
     choices = {id_: choice for id_, choice in chosen.items() if choice is not None}
     return preferences.model_copy(update={"choices": choices})
 
 
 def save_preferences(results: Path, name: str, preferences: Preferences) -> str:
-    """Write a new comparison, and return its name: the one given, or with a number where that is taken.
+    """Write a new comparison, and return its name: the one given, with a number if it is taken.
 
     Its test set is a new one of the same name if it names none. Raises `MachineError` if the folder cannot be
     made.
@@ -90,9 +90,9 @@ def judge(
     rater: str = "",
     grades: Mapping[str, int | None] | None = None,
 ) -> dict[str, int | None]:
-    """Record a judgement as grades, and return those that the rater had given before.
+    """Record a judgement as grades, and return the rater's earlier grades.
 
-    shown: the choice that the judge saw, which is replaced. grades: instead of those of the choice, to undo.
+    shown: the choice that the judge saw, which is replaced. grades: these instead of the choice's, to undo.
     Raises `UsageError` for an unknown comparison or question, once the comparison has ended, and if the
     question has got another judgement since it was shown.
     """
@@ -100,12 +100,12 @@ def judge(
         preferences = read_preferences(results, name)
         if preferences.ended:
             raise UsageError("this comparison has ended", "Start another comparison to judge more questions.")
-        asked = next((each for each in preferences.to_judge if each.id == question), None)
+        asked = next((item for item in preferences.to_judge if item.id == question), None)
         if asked is None:
             raise UsageError(f'there is no question "{question[:100]}" to judge', "Reload the page.")
         if preferences.choices.get(question) not in (shown, choice):
             raise UsageError(
-                "this question was judged after it was shown to you", "Go back to it to judge it again."
+                "this question has been judged since it was shown to you", "Go back to it to judge it again."
             )
         known = sets.read_judged(results, preferences.judged, missing_ok=True)
         before = {id_: of.get(rater) for id_, of in _of_both(asked, known).items()}
@@ -146,4 +146,4 @@ def _of_both(question: Disagreement, grades: sets.Grades) -> dict[str, Mapping[s
 
 def _found(results: Path, name: str) -> Path:
     """The folder of a comparison. Raises `UsageError` if it is missing, `InputError` for a link elsewhere."""
-    return find_folder(results, FILE, name, "comparison", "Nothing has been compared here yet.")[0]
+    return find_folder(results, FILE, name, "comparison", "There are no comparisons yet.")[0]

@@ -12,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import combinations
 from pathlib import Path
 from statistics import median_low
@@ -30,7 +30,7 @@ from linkseek.retriever.search.runs import Qrels, qrels_lines
 
 FILE, QUERIES, QRELS = "judged.jsonl", "queries.jsonl", "qrels.txt"
 COMPARISON = "preferences.json"
-"""Of a comparison, in whose folder its own test set is."""
+"""The file of a comparison, whose folder has its own test set."""
 
 _LOCK = ".preferences-lock"
 MAX_GRADE = 3
@@ -58,13 +58,13 @@ def list_judged(results: Path) -> list[str]:
 
 
 def read_judged(results: Path, name: str, *, missing_ok: bool = False) -> Grades:
-    """The grades that count. missing_ok: whether there are none of an unknown name.
+    """The grades that count. missing_ok: whether an unknown name has no grades instead.
 
     Raises `UsageError` for an unknown name, `InputError` for a damaged file.
     """
     if missing_ok and name not in list_judged(results):
         return {}
-    folder, (_, size) = find_folder(results, FILE, name, "judged test set", "Nothing was judged here yet.")
+    folder, (_, size) = find_folder(results, FILE, name, "judged test set", "There are no judgements yet.")
     if size > _MAX_BYTES:
         raise InputError(f"the judgements {name} are too large", "Remove its folder.")
     grades: dict[tuple[str, str], dict[str, int]] = {}
@@ -74,11 +74,11 @@ def read_judged(results: Path, name: str, *, missing_ok: bool = False) -> Grades
         except ValidationError as error:
             problem = f"the judgements {name}, line {number}: {first_fault(error)}"
             raise InputError(problem, "Remove the line, or its folder.") from None
-        of_raters = grades.setdefault((one.question, one.passage), {})
-        of_raters.pop(one.rater, None)
+        by_rater = grades.setdefault((one.question, one.passage), {})
+        by_rater.pop(one.rater, None)
         if one.grade is not None:
-            of_raters[one.rater] = one.grade
-    return {asked: of_raters for asked, of_raters in grades.items() if of_raters}
+            by_rater[one.rater] = one.grade
+    return {asked: by_rater for asked, by_rater in grades.items() if by_rater}
 
 
 def judge(results: Path, name: str, rater: str, question: str, judged: Mapping[str, int | None]) -> Grades:
@@ -99,7 +99,7 @@ def check_set_name(name: str) -> str:
 
 
 def record(results: Path, name: str, rater: str, question: str, judged: Mapping[str, int | None]) -> Grades:
-    """As `judge`, for who holds `changing`."""
+    """As `judge`, for callers that hold `changing`."""
     folder = results / check_set_name(name)
     now, text = time.time(), " ".join(question.split())
     try:
@@ -111,16 +111,32 @@ def record(results: Path, name: str, rater: str, question: str, judged: Mapping[
         read_judged(results, name)  # which refuses a damaged one
         before = read_inside(results, folder / FILE)
     elif folder.exists() and not (folder / COMPARISON).exists():
-        raise UsageError(f'there is a report "{name}" already', "Choose another name.")
-    lines = [one.model_dump_json().encode() + b"\n" for one in new]
+        raise UsageError(f'there is already a report "{name}"', "Choose another name.")
+    lines = [item.model_dump_json().encode() + b"\n" for item in new]
     write_output(folder / FILE, [before, *lines])
     grades = read_judged(results, name)
-    ids = {text: Query(question_id(text), text) for text, _ in grades}
-    write_output(folder / QUERIES, queries_lines(ids.values()))
-    if grades:
-        write_output(folder / QRELS, qrels_lines(qrels_of(grades)))
-    else:
-        remove_outputs(folder / QRELS)
+    for file, content in files_of(grades).items():
+        if grades or file == QUERIES:
+            write_output(folder / file, content)
+        else:
+            remove_outputs(folder / file)
+    return grades
+
+
+def files_of(grades: Grades) -> dict[str, list[bytes]]:
+    """The contents of `QUERIES` and `QRELS`."""
+    queries = {text: Query(question_id(text), text) for text, _ in grades}
+    return {QUERIES: [*queries_lines(queries.values())], QRELS: [*qrels_lines(qrels_of(grades))]}
+
+
+def grades_of(results: Path, questions: Container[str]) -> Grades:
+    """The grades of some questions in all test sets; damaged ones are passed over, as judging says."""
+    grades: dict[tuple[str, str], dict[str, int]] = {}
+    for name in list_judged(results):
+        with suppress(InputError):
+            for asked, of_raters in read_judged(results, name).items():
+                if asked[0] in questions:
+                    grades.setdefault(asked, {}).update(of_raters)
     return grades
 
 
@@ -134,7 +150,7 @@ def changing(results: Path) -> Iterator[None]:
 
 def content(results: Path, name: str, file: str) -> bytes:
     """`QUERIES` or `QRELS`. Raises as `read_judged`, and `InputError` for a missing file."""
-    folder, _ = find_folder(results, FILE, name, "judged test set", "Nothing was judged here yet.")
+    folder, _ = find_folder(results, FILE, name, "judged test set", "There are no judgements yet.")
     return read_inside(results, folder / file)
 
 
@@ -146,17 +162,17 @@ def question_id(question: str) -> str:
 def qrels_of(grades: Grades) -> Qrels:
     """The lower median of the raters' grades, by id of question and passage."""
     qrels: Qrels = {}
-    for (question, passage), of_raters in grades.items():
-        qrels.setdefault(question_id(question), {})[passage] = median_low(of_raters.values())
+    for (question, passage), by_rater in grades.items():
+        qrels.setdefault(question_id(question), {})[passage] = median_low(by_rater.values())
     return qrels
 
 
 def agreement(grades: Grades) -> list[tuple[str, str, int, float]]:
-    """Of each two raters: how many passages both judged, and Cohen's kappa of relevant or not.
+    """For every two raters: the number of passages that both judged, and Cohen's kappa of relevant or not.
 
     Cohen 1960, "A coefficient of agreement for nominal scales". 1 where both gave all passages one grade.
     """
-    raters = sorted({rater for of_raters in grades.values() for rater in of_raters})
+    raters = sorted({rater for by_rater in grades.values() for rater in by_rater})
     found = []
     for a, b in combinations(raters, 2):
         both = [(of[a] > 0, of[b] > 0) for of in grades.values() if a in of and b in of]

@@ -1,9 +1,9 @@
-"""A comparison of two pipelines by preference: its questions, the judgements so far, what follows from them.
+"""A comparison of two pipelines by preference: its questions, the judgements so far, and their result.
 
 A judge sees the first results of both side by side and says which is better (Thomas and Hawking 2006,
 "Evaluation by comparing result sets in context"). Which pipeline is on which side is drawn for each question
 and hidden until the end. Judgements are grades of the two passages in a judged test set (`judged_sets`), so
-that what was judged elsewhere counts here, too.
+that judgements made elsewhere count here, too.
 
 Two rankings without judgements agree by
 
@@ -39,8 +39,8 @@ Choice = Literal["a", "b", "same", "neither"]
 class Disagreement(JsonRecord):
     """A question with the first result of each pipeline, None without any, and how much the rankings agree.
 
-    overlap: of the first ten; rbo: rank-biased overlap. 0 to 1 each. compared: the ranks of `overlap`, fewer
-    than ten where a ranking is shorter.
+    overlap: the overlap of the first ten; rbo: rank-biased overlap. 0 to 1 each. compared: the ranks of
+    `overlap`, fewer than ten where a ranking is shorter.
     """
 
     id: str
@@ -142,7 +142,7 @@ class Preferences(JsonRecord):
 
     @property
     def not_judged(self) -> list[Disagreement]:
-        """The questions that wait for a judgement."""
+        """The questions without a judgement."""
         return [question for question in self.to_judge if question.id not in self.choices]
 
     def next_open(self, after: int = 0) -> int:
@@ -169,11 +169,11 @@ def order_of(name: str, question: str) -> tuple[Choice, ...]:
 
 
 MAX_QUESTIONS = 200
-"""Of a comparison."""
+"""The maximum in a comparison."""
 OVERLAP = 10
-"""Ranks of `Disagreement.overlap`."""
+"""The number of ranks in `Disagreement.overlap`."""
 DEPTH = 100
-"""Ranks of `Disagreement.rbo`."""
+"""The number of ranks in `Disagreement.rbo`."""
 
 _BATCH = 4  # questions between two reports of progress
 
@@ -186,7 +186,7 @@ def read_questions(texts: Iterable[str]) -> list[str]:
     lines = [" ".join(line.split()) for line in texts]
     questions = list(dict.fromkeys(checked_question(line) for line in lines if line))
     if not questions:
-        raise UsageError("there are no questions", "Write one in each line, or have some suggested.")
+        raise UsageError("there are no questions", "Write one per line, or let Linkseek suggest some.")
     if len(questions) > MAX_QUESTIONS:
         raise UsageError(
             f"{len(questions):,} questions", f"At most {MAX_QUESTIONS} are compared at a time; remove some."
@@ -236,11 +236,11 @@ def compared(query: Query, a: Sequence[str], b: Sequence[str]) -> Disagreement:
 
 def sort_disagreements(found: Iterable[Disagreement]) -> list[Disagreement]:
     """The largest difference first; after all others, those of fewer than ten ranks."""
-    return sorted(found, key=lambda each: (each.compared < OVERLAP, each.overlap, each.rbo))
+    return sorted(found, key=lambda item: (item.compared < OVERLAP, item.overlap, item.rbo))
 
 
 def overlap(a: Sequence[Hashable], b: Sequence[Hashable], depth: int) -> float:
-    """The share of common ids in the first `depth` of both, or as many as the shorter one has; 0 to 1.
+    """The share of common ids in the first `depth` of both, or in the length of the shorter one; 0 to 1.
 
     Two rankings without a result agree (1), one with results and one without do not (0). Raises ValueError if
     depth is not positive.

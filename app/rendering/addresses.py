@@ -17,7 +17,7 @@ COUNTS = (5, 10, 20)
 DEFAULT_COUNT = 10
 
 MAX_QUESTION_IN_ADDRESS = 2_000
-"""Characters; servers refuse far longer addresses."""
+"""The maximum in characters; servers refuse far longer addresses."""
 
 Params = Mapping[str, Sequence[str]]
 
@@ -55,7 +55,7 @@ class PageView:
     @classmethod
     def read(cls, params: Params) -> Self:
         """The view that an address asks for, with defaults for missing and invalid values."""
-        return cls(**{each.name: _value(params.get(each.name, ()), each.default) for each in fields(cls)})
+        return cls(**{field.name: _value(params.get(field.name, ()), field.default) for field in fields(cls)})
 
     def address(self, index: str) -> str:
         """A link to this view of an index."""

@@ -7,14 +7,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from linkseek.app.answers import Answer
 from linkseek.app.rendering.addresses import SearchView
-from linkseek.retriever.ranking import Ranking
-from linkseek.retriever.search.runs import run_lines
 
 TSV, JSON = "linkseek.tsv", "linkseek.json"
 """The names of the files."""
@@ -34,29 +30,13 @@ def tsv(answers: Sequence[Answer]) -> bytes:
 
 
 def json(answers: Sequence[Answer]) -> bytes:
-    """A list of what `linkseek search --json` prints for each pipeline."""
+    """A list of the output of `linkseek search --json` for each pipeline."""
     return orjson.dumps([answer.to_json() for answer in answers], option=orjson.OPT_INDENT_2)
 
 
-def files(
-    answers: Sequence[Answer], ids: Callable[[NDArray[np.int64]], Sequence[str]]
-) -> dict[str, tuple[str, Callable[[], bytes]]]:
-    """Label -> name and content of each file. ids: of passages by their rows."""
-    runs = {
-        f"TREC run of {answer.pipeline}": (f"{answer.pipeline}.run", partial(trec_run, answer, ids))
-        for answer in answers
-    }
-    return {"TSV": (TSV, partial(tsv, answers)), "JSON": (JSON, partial(json, answers)), **runs}
-
-
-def trec_run(answer: Answer, ids: Callable[[NDArray[np.int64]], Sequence[str]]) -> bytes:
-    """All ranks that are known of a pipeline as a TREC run, with 1 as the question's id.
-
-    ids: of passages by their rows.
-    """
-    scored = ([*answer.places], [place.score for place in answer.places.values()])
-    ranking = Ranking.of_candidates(["1"], [scored], len(answer.places))
-    return b"".join(run_lines(ranking, ids, tag=answer.pipeline))
+def files(answers: Sequence[Answer]) -> dict[str, tuple[str, Callable[[], bytes]]]:
+    """Label -> name and content of each file."""
+    return {"TSV": (TSV, partial(tsv, answers)), "JSON": (JSON, partial(json, answers))}
 
 
 def commands(view: SearchView, index: Path, pipelines_file: Path | None) -> str:

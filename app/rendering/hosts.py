@@ -158,7 +158,7 @@ def host_name(text: str) -> str:
 def checked_host_names(names: list[str]) -> list[str]:
     """The values of `--allow-host`. Raises `ValueError` for anything but a host name alone."""
     if not all(map(host_name, names)):
-        raise ValueError("a host name alone is needed, without http://, port, path or *")
+        raise ValueError("expected a host name alone, without http://, port, path or *")
     return names
 
 

@@ -1,8 +1,8 @@
 """HTML of the pages: Jinja templates in which foreign text can only be text.
 
 Titles, passages, questions, names and messages come from outside. The environment escapes each value that a
-template prints, after it has removed what could deceive a reader (`harmless`); `Markup` is only made here,
-around parts that were escaped. The look is in `style.css`.
+template prints, after removing characters that could deceive a reader (`harmless`); `Markup` is only made
+here, around parts that were escaped. The look is in `style.css`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _marks(marks: Sequence[Span], answers: Sequence[Span]) -> list[_Layer]:
 def passage_text(hit: AnswerHit, limit: int) -> tuple[Markup, bool]:
     """The text of a passage with its marks, and whether a part of it is folded.
 
-    Of a text longer than `limit`, whole sentences around its first answer or mark are shown, and the rest is
+    For a text longer than `limit`, whole sentences around its first answer or mark are shown, and the rest is
     in a <span> that the style sheet hides. Where nothing is marked, the sentence nearest to the question is.
     """
     best = (hit.nearest,) if hit.nearest and not (hit.marks or hit.answers) else ()

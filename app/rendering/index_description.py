@@ -58,10 +58,7 @@ def outcome(path: Path) -> str:
     if manifest is None:
         return ""
     skipped = sum(entry.count for entry in manifest.skipped.values())
-    counts = [
-        counted(manifest.counts.documents, "document"),
-        counted(manifest.counts.passages, "passage"),
-    ]
+    counts = [counted(manifest.counts.documents, "document"), counted(manifest.counts.passages, "passage")]
     return ", ".join(counts) + (f"; {counted(skipped, 'record')} skipped" if skipped else "")
 
 

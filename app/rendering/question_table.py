@@ -25,7 +25,7 @@ from linkseek.app.rendering.html_templates import render
 from linkseek.app.report import text
 
 PAGE = 100
-"""Questions on a page."""
+"""The number of questions on a page."""
 _MAX_ANSWERS = 4
 
 
@@ -93,7 +93,7 @@ def table_rows(results: Results, view: EvaluationView) -> list[Row]:
 def search_address(question: str, view: EvaluationView, index: str, **values: Any) -> str:
     """The answers to a question of a table, at least as many as its measure reads; empty without a text.
 
-    values: of the search, instead of those that follow from the table.
+    values: values of the search, instead of those that follow from the table.
     """
     question = text.clean(question)
     if not question:
@@ -138,7 +138,7 @@ def measured_text(measure: str, level: str | None = None) -> str:
     """A measure and what it counts. level: what is judged, passages or documents."""
     if ground_of(measure) == "answers":
         return f"{measure}, which counts passages with an answer"
-    return f"{measure}, which counts {level or 'what is'} judged relevant"
+    return f"{measure}, which counts {level or 'results'} judged relevant"
 
 
 def figure(measure: str, number: float) -> str:
@@ -209,9 +209,8 @@ def scatter_html(
 
     Values often coincide, accuracies always: points at the same place are arranged in a spiral around it
     (Vogel 1979, "A better way to construct the sunflower head"), so that the area of a patch shows their
-    number.
-    rows: the largest change first, where there are more than `MAX_POINTS`. shown: those that the table has.
-    addresses: question id -> the address of its answers; empty where its text is unknown.
+    number. rows: the largest change first, where there are more than `MAX_POINTS`. shown: the questions in
+    the table. addresses: question id -> the address of its answers; empty where its text is unknown.
     """
     a, b = pair
     if a == b or not rows:

@@ -56,7 +56,7 @@ if (!window.linkseekResults) {
   // A judgement carries its question: on a slow server another one may be on the way.
   const grade = (button, value) => {
     const { question } = button.closest("[data-question]").dataset;
-    window.linkseekJudge?.({ question, passage: button.dataset.passage, grade: value });
+    window.linkseekSend?.judging?.({ question, passage: button.dataset.passage, grade: value });
   };
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.(".stHtml button");
@@ -74,7 +74,7 @@ if (!window.linkseekResults) {
       grade(button, pressed ? null : Number(button.value));
     }
     if (button.matches(".ls-use")) {
-      window.linkseekTurned?.([...button.closest(".ls-turn").querySelectorAll("input")].map((slider) => Number(slider.value)));
+      window.linkseekSend?.turning?.([...button.closest(".ls-turn").querySelectorAll("input")].map((slider) => Number(slider.value)));
     }
     if (button.matches(".ls-copy")) {
       navigator.clipboard?.writeText(location.href).then(() => { button.textContent = "Copied"; });
@@ -177,7 +177,7 @@ if (!window.linkseekResults) {
         const parts = ["h2", ".ls-time", ".ls-verdict", ".ls-waiting"];
         return parts.map((part) => words(column.querySelector(`:scope > ${part}, :scope > header ${part}`)));
       });
-      shown.push([...document.querySelectorAll(".ls-pipelines > div")].map(words));
+      shown.push([...document.querySelectorAll(".ls-pipelines span[title]")].map(words));
       const text = shown.map((parts) => parts.filter(Boolean).join(", ")).filter(Boolean).join(". ");
       if (voice.textContent !== text) voice.textContent = text;
     }, 500);

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from math import inf
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -17,7 +15,6 @@ from linkseek.app.answers import Answer, AnswerHit, Place, Reason
 from linkseek.app.context.article import PAGE, Article, ReadPassage
 from linkseek.app.context.known_questions import Known
 from linkseek.app.evaluation.by_question import changes, moved_questions
-from linkseek.app.preferences.judged_sets import QRELS, QUERIES
 from linkseek.app.preferences.record import (
     OVERLAP,
     Disagreement,
@@ -26,12 +23,7 @@ from linkseek.app.preferences.record import (
     overlap,
     rank_biased_overlap,
 )
-from linkseek.app.rendering.addresses import (
-    ArticleView,
-    EvaluationView,
-    SearchView,
-    article_address,
-)
+from linkseek.app.rendering.addresses import ArticleView, EvaluationView, SearchView, article_address
 from linkseek.app.rendering.html_templates import render
 from linkseek.app.rendering.question_table import fitting, search_address
 from linkseek.app.report.finished import Report
@@ -64,9 +56,9 @@ def answer_html(
 ) -> str:
     """The column of a pipeline.
 
-    others: the answers that its ranks are compared with. status: what is still being done, if anything is.
-    reason: of the passage that is open. grades: of the reader, by passage id; None where nothing is judged.
-    with_links: whether the links around it are shown here.
+    others: the answers that its ranks are compared with. status: the work in progress, if any. reason: the
+    explanation of the passage that is open. grades: the reader's grades, by passage id; None where nothing is
+    judged. with_links: whether the links around it are shown here.
     """
     articles: dict[str, list[AnswerHit]] = {}  # each stands where its best passage stands
     for hit in answer.hits:
@@ -98,7 +90,7 @@ def merged_html(
     reason: Reason | None = None,
     grades: Mapping[str, int] | None = None,
 ) -> str:
-    """One list of the passages of all pipelines, best ranks first. statuses: what is still being done.
+    """One list of the passages of all pipelines, best ranks first. statuses: the work in progress.
 
     grades: as for `answer_html`.
     """
@@ -269,7 +261,7 @@ _PARTS = {
 
 
 def report_part_html(report: Report, part: str, index: str) -> str:
-    """The sections of a part of a report; the scores begin with the summary. Charts hold SVG.
+    """The sections of a part of a report; the scores begin with the summary. Charts contain SVG.
 
     index: whose searches the questions lead to.
     """
@@ -277,7 +269,7 @@ def report_part_html(report: Report, part: str, index: str) -> str:
     summary = [replace(opening(results), title="Summary")] if part == "scores" else []
     table = fitting(EvaluationView(report.name, measure=FOUND), results)
     link = partial(search_address, view=table, index=index)
-    shown = [replace(each, data=each.data | {"link": link}) for each in sections(results, _PARTS[part])]
+    shown = [replace(item, data=item.data | {"link": link}) for item in sections(results, _PARTS[part])]
     html = html_sections([*summary, *shown])
     return render("report_part.html", html=html)
 
@@ -319,15 +311,3 @@ def outcome_html(index: OpenIndex | None, preferences: Preferences) -> str:
         for question in preferences.questions
     ]
     return render("preferences.html", pair=pair, rows=rows, depth=OVERLAP)
-
-
-def commands(preferences: Preferences, index: Path, results: Path) -> str:
-    """The commands that evaluate on the judgements, and that train a fusion on them."""
-    folder, pair = results / preferences.judged, f"{shlex.quote(preferences.a)} {shlex.quote(preferences.b)}"
-    paths = (index, folder / QUERIES, folder / QRELS)
-    where = "--index {} --queries {} --qrels {}".format(*(shlex.quote(path.as_posix()) for path in paths))
-    output = shlex.quote((results / f"{preferences.judged}-evaluated").as_posix())
-    return (
-        f"linkseek evaluate {where} --pipeline {pair} --output {output}\n"
-        f"linkseek train-fusion {where} --pipeline {pair} --output fusion.json"
-    )

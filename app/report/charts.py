@@ -36,7 +36,8 @@ _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 
 
 WIDTH, HEIGHT = 440, 240
-"""Of the whole chart and of the part with the data, in units of the drawing: small enough for a telephone."""
+"""Sizes of the whole chart and of the part with the data, in units of the drawing: small enough for a phone.
+"""
 _LEGEND_COLUMNS = 2
 _FEW = 5  # questions of a bin, below which its values are faint
 

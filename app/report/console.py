@@ -64,14 +64,14 @@ def _caption(results: Results) -> str:
     lines = ["; ".join([*parts, f"under {results.main_measure} its 95 % interval"])]
     if len(results.names) > 1:
         differs = any(results.significant(n, m) for n in results.names for m in results.measures)
-        outcome = f"{_STAR} differs" if differs else "nothing differs significantly"
+        outcome = f"{_STAR} differs" if differs else "no difference is significant"
         test = f"p < {SIGNIFICANT:g}, paired randomisation test, Holm's correction"
         lines.append(f"{outcome} from {results.baseline} ({test})")
     return "\n".join(lines)
 
 
 def test_sets_table(rows: Sequence[TestSetRow]) -> Table:
-    """All test sets, and what each one needs to be used here."""
+    """All test sets, and the missing files of each."""
     table = Table("name", "questions", "what", "licence", "here")
     for row in rows:
         table.add_row(*map(Text, row))

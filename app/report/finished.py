@@ -1,4 +1,4 @@
-"""Finished evaluations: the folders below `results/` that hold a results.json, for the pages.
+"""Finished evaluations: the folders below `results/` that contain a results.json, for the pages.
 
     RESULTS/NAME/label.json   a name and a note that visitors gave a report
 
@@ -72,7 +72,7 @@ class Report:
     def content(self, file: str) -> bytes:
         """One of `files`; a missing report is written again. Raises `UsageError` for any other name."""
         if file not in self.files():
-            raise UsageError(f'the report {self.name} has no file "{file[:100]}"', "Look at its list.")
+            raise UsageError(f'the report {self.name} has no file "{file[:100]}"', "Its list has all files.")
         if file != RESULTS and not (self.folder / file).exists():
             return to_html(self.results).encode()
         return read_inside(self.folder.parent, self.folder / file)
@@ -111,8 +111,10 @@ def read_report(folder: Path, name: str) -> Report:
 
 
 def find_report(folder: Path, name: str) -> tuple[Path, tuple[int, int]]:
-    """The folder of an evaluation, and what changes when it is written again. Raises as `find_folder`."""
-    return find_folder(folder, RESULTS, name, "report", "Nothing has been evaluated here yet.")
+    """The folder of an evaluation, and a stamp that changes when it is written again. Raises as
+    `find_folder`.
+    """
+    return find_folder(folder, RESULTS, name, "report", "There are no evaluations yet.")
 
 
 @lru_cache(maxsize=4)
@@ -171,9 +173,9 @@ def find_in_report(results: Path, report: str, index: str, question: str) -> Kno
 
 
 def _find(results: Path, report: str, stamp: tuple[int, int], index: str, question: str) -> Known:
-    of_index, questions = _questions(results, report, stamp)
+    own_index, questions = _questions(results, report, stamp)
     known = questions.find(question)
-    return known if of_index == index else replace(known, relevance=None)
+    return known if own_index == index else replace(known, relevance=None)
 
 
 @lru_cache(maxsize=256)
@@ -226,7 +228,7 @@ def write_label(results: Path, report: str, name: str, note: str) -> None:
 
 
 def remove_report(results: Path, report: str) -> None:
-    """Remove what an evaluation wrote, and its folder unless it has other files.
+    """Remove the files of an evaluation, and its folder unless it has other files.
 
     Raises `UsageError` for an unknown report, `InputError` for a link, `BusyError` while it is written.
     """

@@ -30,7 +30,7 @@ TEMPLATES = Path(__file__).with_name("templates")
 class ReportSection:
     """A part of a document. template: NAME.j2, rendered with `data`; anchor: of links within the page.
 
-    folder: of the template, if it is not one of the report's; it may include those.
+    folder: the template's folder, if it is not one of the report's; it may include those.
     """
 
     anchor: str

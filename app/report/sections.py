@@ -26,15 +26,15 @@ _MAX_QUESTIONS = 20  # of a pair
 class Figure:
     """A chart, and the same numbers as a table, which is shown on demand.
 
-    chart: draws it. alternative: describes the chart in a sentence. left_out: how many
-    questions it omits.
+    chart: draws it. alternative: describes the chart in a sentence. omitted: the
+    number of questions that it omits.
     """
 
     title: str
     alternative: str
     chart: Callable[[], alt.LayerChart]
     table: ReportTable
-    left_out: int = 0
+    omitted: int = 0
 
 
 def sections(results: Results, only: tuple[str, ...] = ()) -> Iterator[ReportSection]:
@@ -114,17 +114,17 @@ def _significance(results: Results) -> dict[str, Any] | None:
 
 
 def _missed(results: Results) -> dict[str, Any] | None:
-    """Pages that are not found by their own words. link: of a question to its search, where there is one."""
+    """Pages that their own words do not find. link: from a question to its search, where there is one."""
     missed = missed_pages(results)
     if missed is None:
         return None
-    by_pipeline = Counter(name for each in missed for name in each.pipelines)
+    by_pipeline = Counter(name for entry in missed for name in entry.pipelines)
     return {
         "missed": missed,
         "asked": results.counts.queries,
-        "pages": len({page for each in missed for page in each.pages}),
+        "pages": len({page for entry in missed for page in entry.pages}),
         "by_pipeline": {name: by_pipeline[name] for name in results.names},
-        "folders": {folder: [*rows] for folder, rows in groupby(missed, lambda each: each.folder)},
+        "folders": {folder: [*rows] for folder, rows in groupby(missed, lambda entry: entry.folder)},
         "link": lambda question: "",
     }
 
@@ -179,7 +179,7 @@ def _bins_figure(results: Results, binned: Binned, title: str, *, with_legend: b
         f"{shows}; the table below has the values.",
         partial(charts.bins_chart, results, binned, with_legend=with_legend),
         tables.bins_table(results, binned),
-        left_out=binned.left_out or 0,
+        omitted=binned.without_value or 0,
     )
 
 
@@ -232,6 +232,6 @@ _SECTIONS: dict[str, tuple[str, Callable[[Results], dict[str, Any] | None]]] = {
     "curves": ("Scores by cutoff", _curves),
     "kinds": ("Kinds of questions", _kinds),
     "latency": ("Latency", _latency),
-    "differences": ("Where they differ most", _differences),
+    "differences": ("Questions that differ most", _differences),
     "origin": ("Provenance", _origin),
 }

@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """Rows of as many cells as there are columns.
+    """Rows with a cell for each column.
 
     headers: how many cells at the left name their row. grouped: rows with the same first cell belong
     together.
@@ -89,7 +89,7 @@ def baseline_mark(results: Results, name: str, measure: str) -> str:
 def pairs_table(
     measure: str, pairs: Sequence[Comparison], caption: str, compared: str = "pipeline"
 ) -> ReportTable:
-    """One measure: a row for each pair, b compared with a. compared: the word for what is compared."""
+    """One measure: a row for each pair, b compared with a. compared: the word for the compared values."""
     unit = "points" if text.in_percent(measure) else "difference"
     heads = columns(
         [compared, "compared with"], [unit, "p", "p, t-test", "p, level", "wins/ties/losses", "d"]

@@ -18,12 +18,12 @@ _LONG_WORD = 30  # characters
 _BAR = 31  # characters
 
 _MEANINGS = {
-    "nDCG": "the gain of the first K results, less the lower they stand, as a share of the best possible",
+    "nDCG": "the gain of the first K results, discounted by rank, as a share of the best possible",
     "MRR": "one divided by the rank of the first relevant result; 0 if none is among the first K",
     "R": "the share of the relevant results that are among the first K",
     "P": "the share of the first K results that are relevant",
     "Success": "the share of questions with a relevant result among the first K",
-    "AP": "the precision at the ranks of relevant results, averaged",
+    "AP": "the mean precision at the ranks of relevant results",
 }
 
 
@@ -111,7 +111,7 @@ def probability(p: float) -> str:
 
 
 def p_equals(p: float) -> str:
-    """p = .032 or p < .001."""
+    """A p-value in words, for templates: p = .032 or p < .001."""
     return f"p {probability(p)}" if p < 0.001 else f"p = {probability(p)}"
 
 

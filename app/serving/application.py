@@ -1,4 +1,4 @@
-"""The service as an ASGI application: routes behind the gate, and what lives as long as they do."""
+"""The service as an ASGI application: routes behind the gate, and objects that live as long as they do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from linkseek.app.serving.gate import Gate, Problem, internal_error, problem
 from linkseek.app.serving.indexes import Cluster, NoSuchIndexError, NoSuchNameError, ServedIndexes
 from linkseek.app.serving.mcp_server import create_tools, tools_route
 from linkseek.app.serving.monitoring import Metrics, RequestLog
-from linkseek.app.serving.options import IndexOptions, ServeOptions, Tokens
+from linkseek.app.serving.options import ServeOptions, Tokens
 from linkseek.app.serving.routes import UnknownFieldError
 from linkseek.app.serving.searching import MAX_RESULTS, Searching, sentence
 from linkseek.indexer.index import OpenIndex
@@ -39,7 +39,7 @@ _DESCRIPTION = (
 )
 _ERRORS: dict[int | str, dict[str, Any]] = {
     "default": {
-        "description": "What went wrong.",
+        "description": "A description of the error.",
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
 }
@@ -52,20 +52,13 @@ _KINDS: dict[type[Exception], str] = {
     NoSuchNameError: "unknown_name",
     UnknownFieldError: "unknown_field",
 }
-_NO_JSON = "The body cannot be read: JSON in UTF-8 is needed."
+_NO_JSON = "The body cannot be read: expected JSON in UTF-8."
 _REFUSALS = {
-    404: ("unknown_address", "There is nothing at this address. The page / lists what there is."),
-    405: ("wrong_method", "This address takes another method. The page / lists them."),
+    404: ("unknown_address", "There is nothing at this address. The page / lists all addresses."),
+    405: ("wrong_method", "This address does not support this method. The page / lists the methods."),
 }
 _COMPRESSED = 1 << 15
 """Bytes of the smallest answer that is compressed, if its client takes that: others would come later."""
-
-
-def open_indexes(
-    options: IndexOptions, cluster: Cluster | None = None, models: Models | None = None
-) -> ServedIndexes:
-    """Open the indexes that the options name for a service."""
-    return ServedIndexes(options.index, options.pipelines_file, options.pipeline, cluster, models)
 
 
 def create(options: ServeOptions, models: Models | None = None) -> Application:
@@ -77,7 +70,7 @@ def create(options: ServeOptions, models: Models | None = None) -> Application:
     log = RequestLog(options.log_file, metrics.lost.inc)
     tokens = Tokens.of(options)
     stack = ExitStack()
-    indexes = open_indexes(options, stack.enter_context(_cluster(options)), models)
+    indexes = ServedIndexes(options, stack.enter_context(_cluster(options)), models)
     stack.callback(indexes.close)
     batches = RequestBatches(options.queue, metrics.batch_size.observe)
     metrics.waiting.set_function(lambda: batches.waiting)
@@ -124,7 +117,7 @@ def create(options: ServeOptions, models: Models | None = None) -> Application:
 class _Api(FastAPI):
     """Its description has the limits of the options, and the ways of sending a token.
 
-    Defaults stand in the words on a field: openapi-typescript requires a field that has `default`.
+    Defaults are in the description of a field: openapi-typescript requires a field that has `default`.
     """
 
     limits: ServeOptions
@@ -175,12 +168,12 @@ async def _error(metrics: Metrics, request: Request, error: Exception) -> Respon
     if isinstance(error, UsageError | InputError):
         return answer(_KINDS.get(type(error), "invalid"), sentence(error))
     request.state.notes["error"] = str(error)  # paths of this machine are for the log
-    text = "The service cannot answer this now; its log says why."
+    text = "The service cannot answer this now; its log has the reason."
     return answer("unavailable", text, {"retry-after": "5"})
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """A mistake of ours, which the gate logs."""
+    """An internal error, which the gate logs."""
     return problem(request.state.path, "internal", internal_error(request.state.id))
 
 
@@ -194,21 +187,21 @@ _NEEDS = {
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """A body or parameter that is no such thing; the values of the request are not repeated."""
+    """The error for an invalid body or parameter, without the values of the request."""
     assert isinstance(error, RequestValidationError)
     answer, errors = partial(problem, request.state.path), error.errors()[:5]
     if errors[0]["type"] == "json_invalid":
         return answer("malformed", _NO_JSON)
     if errors[0]["loc"] == ("body",) and isinstance(error.body, bytes):
-        return answer("wrong_type", "The body is no JSON by its type: send Content-Type: application/json")
-    places = [".".join(map(str, one["loc"][1:]))[:200] or "the body" for one in errors]
-    needs = (_NEEDS.get(one["type"], one["msg"]) for one in errors)
+        return answer("wrong_type", "The body is not declared as JSON: send Content-Type: application/json")
+    places = [".".join(map(str, error["loc"][1:]))[:200] or "the body" for error in errors]
+    needs = (_NEEDS.get(error["type"], error["msg"]) for error in errors)
     text = "; ".join(f"{place}: {need}" for place, need in zip(places, needs, strict=True))
     return answer("invalid", text.encode("utf-8", "replace").decode())
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """An address or a method that is no route, and a body that cannot be read."""
+    """The error for an address or a method without a route, and for a body that cannot be read."""
     assert isinstance(error, HTTPException)
     code, text = _REFUSALS.get(error.status_code, ("malformed", _NO_JSON))
     return problem(request.state.path, code, text, dict(error.headers or {}))

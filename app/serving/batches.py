@@ -1,11 +1,11 @@
 """Work of concurrent requests, cut into slices and gathered into batches.
 
 Work on one thing, such as a pipeline of an index, waits in a lane. A lane that is idle starts at once, so a
-single client waits for nobody; while its batches run, what arrives gathers for the next one, which makes
+single client waits for nobody; while its batches run, new requests gather for the next one, which makes
 encoders and re-rankers several times faster. A batch takes a slice of each request in turn, and no more items
 than take about `_SECONDS`, so a small request does not wait for a large one. A request that nobody waits for
-any more gets no further slice, and the slice that runs for it ends at its next report of progress.
-A batch never mixes kinds of work: each result is the same as for the item alone.
+any more gets no further slice, and the slice that runs for it ends at its next report of progress. A batch
+never mixes kinds of work: each result is the same as for the item alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Work = Callable[[list[Any]], Any]
 """Items to as many results, in their order."""
 
 BATCH = 256
-"""Items of a batch at most."""
+"""The maximum number of items in a batch."""
 _SECONDS = 0.25
 """What a batch should take; the number of its items follows from the batches before."""
 _AT_ONCE = 2
@@ -42,7 +42,7 @@ class OverloadedError(LinkseekError):
 
 
 class _AbandonedError(Exception):
-    """Nobody waits for the batch any more."""
+    """No request is waiting for the batch any more."""
 
 
 @dataclass(eq=False)
@@ -69,7 +69,7 @@ class _Lane:
     jobs: deque[_Job] = field(default_factory=deque)
     running: int = 0
     size: int = 8
-    """items of the next batch"""
+    """the number of items in the next batch"""
 
     def next_batch(self) -> list[_Slice]:
         """A slice of each request of one kind, in turn; none of requests that nobody waits for."""
@@ -110,7 +110,7 @@ class RequestBatches:
 
     @property
     def waiting(self) -> int:
-        """Items that wait for their batch."""
+        """The number of items waiting for their batch."""
         return sum(len(job.items) - job.begun for lane in self._lanes.values() for job in lane.jobs)
 
     def check_room(self, lane: Hashable, items: int) -> None:
@@ -121,15 +121,15 @@ class RequestBatches:
         jobs = self._lanes[lane].jobs if lane in self._lanes else ()
         if jobs and items * (len(jobs) + 1) > self._limit:
             raise OverloadedError(
-                f"{len(jobs):,} requests are waiting, and there is no room for one of this size",
+                f"{len(jobs):,} requests are waiting, with no room for one of this size",
                 "Ask again in a second.",
             )
 
     async def run(self, lane: Hashable, kind: Hashable, items: Sequence[Any], work: Work) -> list[Any]:
         """The results of the items. Raises any error that the work raises for them.
 
-        lane: of work that takes turns; there should be few. kind: of work that may share a batch, so equal
-        kinds have equal work.
+        lane: the name of work that takes turns; there should be few. kind: the name of work that may share a
+        batch, so equal kinds have equal work.
         """
         if not items:
             return []

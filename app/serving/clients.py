@@ -19,7 +19,6 @@ from typing_extensions import TypedDict
 from linkseek.app.answers import Answer, AnswerHit
 from linkseek.app.service import SearchService
 from linkseek.app.serving import reading
-from linkseek.app.serving.indexes import NoSuchNameError
 from linkseek.app.serving.routes import BatchQuestion, Body, Json, K, Many, Noted, Searches, Status
 from linkseek.app.serving.searching import Searching
 from linkseek.indexer.program.errors import UsageError
@@ -39,13 +38,13 @@ class Retrieve(Body):
     queries: Many[BatchQuestion]
     """questions; an empty one or null has no results, and of a longer one 10,000 characters are read"""
     topk: K | None = None
-    """passages of each, 3 by default"""
+    """the number of passages for each question, 3 by default"""
     return_scores: bool | None = False
-    """answer {"document", "score"} rather than documents alone"""
+    """answer {"document", "score"} instead of only documents"""
     topk_retrieval: K | None = None
     """for a pipeline that re-ranks: number of first-stage results to re-rank"""
     topk_rerank: K | None = None
-    """with topk_retrieval: passages of each question"""
+    """with topk_retrieval: the number of passages for each question"""
 
 
 class Contents(TypedDict):
@@ -68,7 +67,7 @@ async def retrieve(body: Retrieve, searches: Searches, notes: Noted) -> Json:
     """Search-R1, verl, slime, SkyRL, NeMo RL, verl-agent, ASearcher: passages of each question.
 
     A document is {"id", "contents", "url"}; contents is the title in double quotes, a line end, and the text.
-    With topk_retrieval, as of Search-R1's server with a re-ranker, a document is its contents alone.
+    With topk_retrieval, as for Search-R1's server with a re-ranker, a document is only its contents.
     """
     if body.topk_retrieval is None and body.topk_rerank is None:
         found, form = await searches.ask(body.queries, body.topk or _TOPK, notes=notes), _document
@@ -108,8 +107,7 @@ async def access(body: Access, searches: Searches) -> Json:
 
 
 def _access(urls: Sequence[str], service: SearchService) -> list[reading.Page | None]:
-    pages = reading.Pages.of(service)
-    return [pages.get(url) for url in urls]
+    return [reading.page(service, url) for url in urls]
 
 
 class ZeroSearch(Body):
@@ -132,7 +130,7 @@ class Rllm(Body):
     query: BatchQuestion
     top_k: K = 10
     k: K | None = None
-    """the same, and wins"""
+    """the same as top_k, over which it wins"""
 
 
 class RllmResults(TypedDict):
@@ -178,7 +176,7 @@ class FlashRag(Body):
 
 
 class FlashRagBatch(Body):
-    """The same for several questions."""
+    """FlashRAG's request for several questions."""
 
     query: Many[BatchQuestion]
     top_n: K = 10
@@ -224,7 +222,7 @@ class Queries(Body):
 async def r1_searcher(body: Queries, searches: Searches, notes: Noted) -> Json:
     """R1-Searcher: the texts of each question's passages."""
     found = await searches.ask(body.queries, body.k, notes=notes)
-    return Json({"answers": [[hit.contents for hit in one.hits] for one in found]})
+    return Json({"answers": [[hit.contents for hit in answer.hits] for answer in found]})
 
 
 class Scaling(Body):
@@ -251,9 +249,9 @@ async def retrieval_scaling(body: Scaling, searches: Searches, notes: Noted) -> 
     questions = [body.query] if isinstance(body.query, str) else body.query
     found = await searches.ask(questions, body.n_docs, notes=notes)
     results = {
-        "IDs": [[hit.passage_id for hit in one.hits] for one in found],
-        "passages": [[hit.contents for hit in one.hits] for one in found],
-        "scores": [[hit.score for hit in one.hits] for one in found],
+        "IDs": [[hit.passage_id for hit in answer.hits] for answer in found],
+        "passages": [[hit.contents for hit in answer.hits] for answer in found],
+        "scores": [[hit.score for hit in answer.hits] for answer in found],
     }
     answer = {"message": "Search completed", "query": body.query, "n_docs": body.n_docs}
     return Json(answer | {"results": {"results": results}})
@@ -299,7 +297,7 @@ async def anserini_search(
     searches: Searches,
     notes: Noted,
     hits: Annotated[int, Query(ge=1, le=100_000)] = 10,
-    parse: Annotated[bool, Query(description="whether doc is an object, or the text alone")] = True,
+    parse: Annotated[bool, Query(description="whether doc is an object, or only the text")] = True,
     max_doc_length: Annotated[int | None, Query(ge=1, description="characters of each text")] = None,
     k1: Annotated[float | None, Query(description="if given, must be the k1 of the pipeline")] = None,
     b: Annotated[float | None, Query(description="if given, must be the b of the pipeline")] = None,
@@ -320,7 +318,7 @@ async def anserini_search(
 
 
 def _check_parameters(searches: Searching, index: str, given: dict[str, float | None]) -> None:
-    """Raises `UsageError` for other parameters than those that the pipeline searches with."""
+    """Raises `UsageError` for parameters other than the pipeline's."""
     served = searches.indexes.named(index)
     name = served.pipeline_name(None)
     entry = served.service.pipelines.entries[name]
@@ -328,7 +326,7 @@ def _check_parameters(searches: Searching, index: str, given: dict[str, float | 
         if value is not None and value != getattr(entry, parameter, None):
             raise UsageError(
                 f'the pipeline "{name}" does not search with {parameter} = {value:g}',
-                f"Leave out {parameter}, or serve a pipeline with it: --pipelines-file.",
+                f"Omit {parameter}, or serve a pipeline that has it: --pipelines-file.",
             )
 
 
@@ -340,16 +338,11 @@ async def anserini_doc(
     parse: Annotated[bool, Query()] = True,
 ) -> Json:
     """Anserini, Pyserini: one passage or document by its id."""
-    found = await asyncio.to_thread(searches.indexes.named(index).with_newest, partial(_read, docid))
+    found = await asyncio.to_thread(
+        searches.indexes.named(index).with_newest, partial(reading.passage_or_document, id_=docid)
+    )
     text = _doc(found["id"], found["title"], found["text"], parse)
     return Json({"api": "v1", "index": index, "docid": docid, "doc": text})
-
-
-def _read(id_: str, service: SearchService) -> reading.Passage | reading.Document:
-    try:
-        return reading.passage(service, id_)
-    except NoSuchNameError:
-        return reading.document(service, id_)
 
 
 def _doc(id_: str, title: str, text: str, parse: bool) -> Any:

@@ -1,9 +1,9 @@
 """The gate before the routes: who is answered, how much is read, how long it may take, and the log.
 
-In this order: the id of the request; Host and Origin (`hosts`); the token; the body, which is read
-within its limits before a route sees the request, so that slow and cut bodies hold nothing but a connection.
-The time limit is for the whole request, which also ends when its client closes the connection. Every refusal
-is a `Problem`. Routes see neither a proxy's path nor a host in the target, and GET in the place of HEAD.
+In this order: the id of the request; Host and Origin (`hosts`); the token; the body, which is read within its
+limits before a route sees the request, so that slow and truncated bodies occupy only a connection. The time
+limit is for the whole request, which also ends when its client closes the connection. Every refusal is a
+`Problem`. Routes see neither a proxy's path nor a host in the target, and GET in the place of HEAD.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MAX_VALUES = 50_000
 """Commas and opening brackets of a body, also within texts: what JSON needs for each value."""
 
 _MAX_KEYS = 500
-"""Keys of a body: no request needs as many, and the checks of each may take a tenth of a millisecond."""
+"""The maximum number of keys in a body: the checks of each may take a tenth of a millisecond."""
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?\s*(:?)', re.DOTALL)
 """A string of JSON, and the colon that makes it a key."""
@@ -60,7 +60,7 @@ CODES = {
     "wrong_host": 421, "invalid": 422, "unknown_field": 422, "internal": 500, "unavailable": 503,
     "overloaded": 503, "not_ready": 503, "too_slow": 504,
 }  # fmt: skip
-"""Kinds of mistakes and their statuses. unknown_name: of a pipeline, passage or document."""
+"""Kinds of mistakes and their statuses. unknown_name: a pipeline, passage or document that does not exist."""
 
 
 class Problem(TypedDict):
@@ -70,9 +70,9 @@ class Problem(TypedDict):
     title: str
     status: int
     detail: str
-    """a sentence"""
+    """the error in a sentence"""
     code: Annotated[str, Field(json_schema_extra={"enum": [*CODES]})]
-    """the kind of the mistake, for programs"""
+    """the kind of the error, for programs"""
     error: NotRequired[str]
     """the same sentence, for clients of Anserini's routes"""
 
@@ -190,7 +190,7 @@ class Gate:
             self._log.write(facts | {"ms": round(1000 * seconds, 2)} | notes)
 
     def _as_routed(self, scope: Message) -> tuple[Message, str]:
-        """The request for the routes, which see GET for HEAD, and its path without that of a proxy.
+        """The request for the routes, which see GET for HEAD, with its path below the proxy's.
 
         A proxy has stripped its path or left it. A host in the target replaces `Host` (RFC 9112, 3.2.2).
         """
@@ -224,7 +224,7 @@ class Gate:
             ):
                 allowed = self._cors.preflight_response(Headers(scope=scope))
                 if allowed.status_code != HTTPStatus.OK:
-                    raise _RefusedRequestError("wrong_origin", "Pages may send GET, HEAD and POST alone.")
+                    raise _RefusedRequestError("wrong_origin", "Pages may send only GET, HEAD and POST.")
                 await allowed(scope, receive, send)
                 return
             client = self._tokens.client(scope["headers"])
@@ -307,5 +307,5 @@ class Gate:
 
 
 def internal_error(id_: str) -> str:
-    """The sentence for a mistake of ours, whose details are in the log alone."""
+    """The sentence for an internal error, whose details are only in the log."""
     return f"This is an internal error; the server's log has the details of request {id_}."

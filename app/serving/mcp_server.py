@@ -24,15 +24,14 @@ from starlette.routing import BaseRoute, Route
 from linkseek.app.pipelines.filters import read_filter
 from linkseek.app.service import SearchService
 from linkseek.app.serving import reading
-from linkseek.app.serving.indexes import NoSuchNameError
 from linkseek.app.serving.routes import check_names
 from linkseek.app.serving.searching import Searching, sentence
 from linkseek.indexer.program.errors import LinkseekError, UsageError
 from linkseek.indexer.program.extras import installed_versions
 
 _INSTRUCTIONS = (
-    "Search documents that link to each other. search gives passages; fetch gives the text of a passage or "
-    "of its whole document; links, backlinks and related lead from a document to its neighbours."
+    "Search documents that link to each other. search returns passages; fetch returns the text of a passage "
+    "or of its document; links, backlinks and related lead from a document to its neighbours."
 )
 _MAX_LISTED = 100
 _SNIPPET = 300  # characters
@@ -44,7 +43,7 @@ IndexName = Annotated[
 ]
 
 Around = Callable[[SearchService, int], Sequence[Any]]
-"""(service, row of a document) -> what is linked with it."""
+"""(service, row of a document) -> the documents linked with it."""
 
 
 class _Server(MCPServer[Any]):
@@ -95,9 +94,9 @@ def create_tools(searching: Searching, description: str = "") -> MCPServer:
     @tool
     async def search(
         query: Annotated[str, Field(max_length=10_000, description="a question or words")],
-        k: Annotated[int, Field(ge=1, le=100, description="how many results")] = 10,
+        k: Annotated[int, Field(ge=1, le=100, description="the number of results")] = 10,
         index: IndexName = None,
-        pipeline: Annotated[str | None, Field(max_length=200, description="one that indexes lists")] = None,
+        pipeline: Annotated[str | None, Field(max_length=200, description="one that `indexes` lists")] = None,
         only: Annotated[tuple[str, ...], Field(max_length=100, description="such as folder:docs")] = (),
         *,
         context: Context[Any, Any],
@@ -145,12 +144,10 @@ def create_tools(searching: Searching, description: str = "") -> MCPServer:
 
 
 def _fetched(service: SearchService, id_: str) -> dict[str, Any]:
-    found: Any
-    try:
-        found = reading.passage(service, id_)
+    found: Any = reading.passage_or_document(service, id_)
+    if "of" in found:
         metadata = {"document_id": found["document_id"], "passage": found["number"], "passages": found["of"]}
-    except NoSuchNameError:
-        found = reading.document(service, id_)
+    else:
         metadata = {"document_id": found["id"], "passages": len(found["passages"]), "is_cut": found["is_cut"]}
     title, url = found["title"] or metadata["document_id"], found["url"] or metadata["document_id"]
     return {"id": found["id"], "title": title, "text": found["text"], "url": url, "metadata": metadata}
@@ -167,7 +164,7 @@ def _text(value: Any) -> str:
 
 def _told(error: LinkseekError) -> ToolError:
     """An error for the model; the message of a machine error is hidden, since it may name paths."""
-    if isinstance(error, UsageError | NoSuchNameError):
+    if isinstance(error, UsageError):
         return ToolError(sentence(error))
     return ToolError("The service cannot answer this now.")
 

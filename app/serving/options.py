@@ -24,65 +24,70 @@ class IndexOptions(Options):
     """The indexes of a service, and how it searches them."""
 
     index: list[Path] = Field([Path("index/sample")])
-    """the folders of indexes; requests name one by the name of its folder, by default the first"""
+    """the folders of indexes; a request selects one by the name of its folder, by default the first"""
     pipeline: str | None = None
-    """the pipeline of requests that name none; default: the recommended one of each index"""
+    """the pipeline for requests that name none; default: the recommended one of each index"""
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
     description: Annotated[str, Field(max_length=2_000)] = ""
-    """what the indexes hold, in a sentence for language models"""
+    """the contents of the indexes, in a sentence for language models"""
     max_k: Annotated[int, Field(ge=1, le=100_000)] = 1000
-    """the most passages of a question"""
+    """the maximum number of passages for a question"""
     max_questions: Annotated[int, Field(ge=1, le=100_000)] = 4096
-    """the most questions of a request"""
+    """the maximum number of questions in a request"""
     queue: Annotated[int, Field(ge=1, le=1_000_000)] = 8192
-    """questions that may wait for a pipeline, in equal shares of the requests; more get status 503"""
+    """the maximum number of waiting questions for a pipeline, shared equally between requests; further ones
+    get status 503
+    """
 
 
 class ServeOptions(IndexOptions):
     """Answer search requests of programs over HTTP, in the forms of Search-R1, Anserini, MCP and others.
 
-    Each option may also come from the environment, --time-limit from LINKSEEK_TIME_LIMIT. The page / lists
-    the requests.
+    Options can also be set in the environment: --time-limit as LINKSEEK_TIME_LIMIT. The page / documents the
+    requests.
     """
 
     host: str = "127.0.0.1"
-    """the address to listen at; any other than this machine's own needs --token-file"""
+    """the address to listen on; an address that other machines reach requires --token-file"""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    """the port to listen at; 0 chooses a free one"""
+    """the port to listen on; 0 chooses a free one"""
     allow_host: Annotated[list[str], AfterValidator(checked_host_names)] = Field([])
-    """another host name of the service, such as a reverse proxy's, whose pages may also ask it (CORS); may be
-    repeated"""
+    """a further host name of the service, such as a reverse proxy's, whose pages may also send requests
+    (CORS); may be repeated
+    """
     root_path: Annotated[str, Field(pattern=ROOT_PATH)] = ""
-    """the path below which a reverse proxy has the service, such as /search; X-Forwarded-Prefix goes first"""
+    """the path under which a reverse proxy serves it, such as /search; X-Forwarded-Prefix takes precedence"""
     token_file: Path | None = None
-    """a file with the tokens that requests must bear, one a line, each after its name in the log, if it has
-    one; read again when it changes"""
+    """a file with the tokens that requests must carry, one per line, optionally after a name for the log;
+    read again when it changes
+    """
     without_token: bool = False
-    """answer everybody who reaches the address"""
+    """answer everyone who can reach the address"""
     max_body: Annotated[int, Field(ge=1, le=1024)] = 4
     """the largest body of a request, in MB"""
     time_limit: Annotated[float, Field(gt=0, le=3600)] = 30.0
     """seconds that a request may take"""
     log_file: Path | None = None
-    """the file for a line of JSON on each request, renewed at 10 MB; default: stdout"""
+    """the log file, a line of JSON for each request, rotated at 10 MB; default: stdout"""
     log_questions: bool = False
-    """write the questions into the log"""
+    """log the questions"""
     log_slow: Annotated[float, Field(gt=0)] | None = None
-    """write the questions of requests that take more than these seconds into the log"""
+    """log the questions of requests that take longer than this many seconds"""
     ray: str | None = None
-    """search on a Ray cluster, an actor for each partition, but at most one a core: its address, or local to
-    start one here"""
+    """search on a Ray cluster, with an actor for each partition and at most one per core: its address, or
+    local to start one here
+    """
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
-    """with --ray: number of actors with the same partitions"""
+    """with --ray: the number of actors for each partition"""
     partial: bool = False
-    """with --ray: leave out partitions that do not answer, and say which, instead of failing"""
+    """with --ray: skip and list partitions that do not answer, instead of failing"""
 
     @field_validator("host")
     @classmethod
     def _is_an_address(cls, host: str) -> str:
         if not host_name(host):
-            raise ValueError("an address or a name is needed, such as 0.0.0.0")
+            raise ValueError("expected an address or a name, such as 0.0.0.0")
         return host
 
 
@@ -116,8 +121,8 @@ class Tokens:
         """
         if not (options.token_file or options.without_token or is_this_machine(options.host)):
             raise UsageError(
-                f"--host {options.host}: other machines reach this address, and no token protects it",
-                "Add --token-file FILE, or --without-token to answer everybody.",
+                f"--host {options.host}: other machines can reach this address, and no token protects it",
+                "Add --token-file FILE, or --without-token to answer everyone.",
             )
         return cls(options.token_file)
 
@@ -132,9 +137,9 @@ class Tokens:
         if (stamp := _stamp(self._path)) != self._stamp:
             self._read_again(stamp)
         given = [_token(name.lower(), value) for name, value in headers]
-        pairs = [(token, one) for token in given if token for one in self._names]
+        pairs = [(token, known) for token in given if token for known in self._names]
         # all are compared, so that the time says nothing
-        names = [self._names[one] for token, one in pairs if hmac.compare_digest(token, one)]
+        names = [self._names[known] for token, known in pairs if hmac.compare_digest(token, known)]
         return next(iter(names), None if self._names else "")
 
     def _read_again(self, stamp: object) -> None:
@@ -143,7 +148,7 @@ class Tokens:
             assert self._path
             self._names = _read_tokens(self._path)
         except LinkseekError as error:
-            log_line(f"{error.message}; the tokens that were read before stay")
+            log_line(f"{error.message}; the tokens read before remain valid")
 
 
 def _stamp(path: Path | None) -> object:
@@ -157,7 +162,7 @@ def _stamp(path: Path | None) -> object:
 
 def _read_tokens(path: Path) -> dict[bytes, str]:
     """Token -> its name. Raises `InputError`."""
-    hint = f"Write tokens of {_MIN_TOKEN} characters or more, one a line: openssl rand -hex 32"
+    hint = f"Write tokens of {_MIN_TOKEN} characters or more, one per line: openssl rand -hex 32"
     try:
         if not path.is_file():
             raise InputError(f"{path}: no such file", hint)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from threading import Lock
-from typing import Any
+from contextlib import suppress
 from urllib.parse import unquote, urlsplit
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from typing_extensions import TypedDict
@@ -16,16 +14,15 @@ from linkseek.app.context.article import article_row, read_article
 from linkseek.app.service import SearchService
 from linkseek.app.serving.indexes import NoSuchNameError
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.store.ids import IdTable, hash_ids
 
 MAX_CHARACTERS = 1_000_000
 """Characters of a document in a response; the rest is omitted, and the response says so."""
 MAX_LINKS = 1_000
-"""Links that a response lists."""
+"""The maximum number of links in a response."""
 
 
 class Named(TypedDict):
-    """What has an id and a title."""
+    """A passage or document by id and title."""
 
     id: str
     title: str
@@ -65,7 +62,7 @@ class Passage(Named):
 
 
 class Document(Named):
-    """A document: its text, or the beginning; ids of its passages; its links, and those that lead to it."""
+    """A document: its text, or the beginning; ids of its passages; its links, and links to it."""
 
     url: str
     text: str
@@ -129,6 +126,14 @@ def document(service: SearchService, id_: str) -> Document:
         "links": links_out(service, row),
         "backlinks": links_in(service, row),
     }
+
+
+def passage_or_document(service: SearchService, id_: str) -> Passage | Document:
+    """The passage of an id, or else the document. Raises `NoSuchNameError`."""
+    try:
+        return passage(service, id_)
+    except NoSuchNameError:
+        return document(service, id_)
 
 
 def document_row(service: SearchService, id_: str) -> int:
@@ -200,57 +205,30 @@ def _link(service: SearchService, link: int, text: str | None = None) -> Link:
     }
 
 
-_PAGES: WeakKeyDictionary[SearchService, Pages] = WeakKeyDictionary()
-_MAKING = Lock()
+def page(service: SearchService, address: str) -> Page | None:
+    """The page behind a link: a document by its address, its id, or the title that ends its address."""
+    for row in _rows_of_address(service, address):
+        stored = service.index.documents.table.row(row)
+        return {
+            "id": str(stored["id"]),
+            "url": str(stored["url"]) or str(stored["id"]),
+            "title": str(stored["title"]),
+            "contents": str(stored["text"])[:MAX_CHARACTERS],
+        }
+    return None
 
 
-class Pages:
-    """The documents of one version of an index by their addresses."""
-
-    def __init__(self, service: SearchService) -> None:
-        """Reads the addresses of all documents once; 12 bytes of memory for each."""
-        addresses: list[np.ndarray[Any, Any]] = [np.empty(0, np.uint64)]
-        for (urls,) in service.index.documents.table.batches(["url"]):
-            addresses.append(hash_ids(urls.to_pylist()))
-        hashes = np.concatenate(addresses)
-        self._rows = IdTable.build(hashes)
-        self._index = service.index
-
-    @classmethod
-    def of(cls, service: SearchService) -> Pages:
-        """Those of an open index, made when they are first asked for."""
-        with _MAKING:
-            if service not in _PAGES:
-                _PAGES[service] = cls(service)
-            return _PAGES[service]
-
-    def get(self, address: str) -> Page | None:
-        """The page behind a link: a document by its address, its id, or the title that ends its address."""
-        for row in self._candidates(address):
-            stored = self._index.documents.table.row(row)
-            return {
-                "id": str(stored["id"]),
-                "url": str(stored["url"]) or str(stored["id"]),
-                "title": str(stored["title"]),
-                "contents": str(stored["text"])[:MAX_CHARACTERS],
-            }
-        return None
-
-    def _candidates(self, address: str) -> Iterator[int]:
-        table = self._index.documents.table
-        if address:
-            row = self._rows.row(address)
-            if row >= 0 and table.value("url", row) == address:
-                yield row
-        for id_ in possible_ids(address):
-            try:
-                yield article_row(self._index, id_)
-            except InputError:
-                continue
+def _rows_of_address(service: SearchService, address: str) -> Iterator[int]:
+    row = service.addresses.row(address) if address else -1
+    if row >= 0 and service.index.documents.table.value("url", row) == address:
+        yield row
+    for id_ in possible_ids(address):
+        with suppress(InputError):
+            yield article_row(service.index, id_)
 
 
 def possible_ids(address: str) -> Sequence[str]:
-    """Ids of documents that an address may stand for: itself, and what follows its last slash."""
+    """Ids of documents that an address may stand for: the address, and the part after its last slash."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -259,4 +237,4 @@ def possible_ids(address: str) -> Sequence[str]:
     titled = re.search(r"(?:^|&)title=([^&]+)", parts.query)
     names = [address, name, unquote(titled[1]) if titled else ""]
     spellings = [other for one in names for other in (one, one.replace("_", " "), one.replace(" ", "_"))]
-    return [one for one in dict.fromkeys(spellings) if one]
+    return [spelling for spelling in dict.fromkeys(spellings) if spelling]

@@ -1,4 +1,4 @@
-"""Linkseek's own routes, and what all routes share: their searching, JSON, and types of fields.
+"""Linkseek's own routes, and the common parts of all routes: searching, JSON, and types of fields.
 
 Any pipeline, evidence and explanations, documents with their links; whether the service lives.
 """
@@ -36,7 +36,7 @@ class Json(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """The body."""
+        """The body as JSON."""
         return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
@@ -48,7 +48,7 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known(cls, fields: Any) -> Any:
-        """The fields that are set: clients send null for what their caller has not set."""
+        """The fields that are set: clients send null for fields that their caller has not set."""
         if not isinstance(fields, dict):
             return fields
         return {name: fields[name] for name in cls.model_fields if fields.get(name) is not None}
@@ -79,7 +79,7 @@ def check_names(given: Any, known: Collection[str]) -> None:
 
 
 async def _known_parameters(request: Request) -> None:
-    check_names(request.query_params, {one.name for one in request.scope["route"].dependant.query_params})
+    check_names(request.query_params, {item.name for item in request.scope["route"].dependant.query_params})
 
 
 async def _searching(request: Request) -> Searching:
@@ -137,11 +137,11 @@ class Search(OwnBody):
     """A search by any pipeline."""
 
     questions: Many[Question]
-    """questions; an empty one has no results"""
+    """the questions; an empty question has no results"""
     k: K = 10
-    """passages of each"""
+    """the number of passages for each question"""
     offset: Annotated[int, Field(ge=0, le=100_000)] = 0
-    """the first passages to leave out, for further pages"""
+    """the number of first passages to skip, for further pages"""
     index: Name | None = None
     """the name of an index, by default the first"""
     pipeline: Name | None = None
@@ -157,7 +157,7 @@ class Search(OwnBody):
 
 
 class Hit(reading.Named):
-    """A passage."""
+    """A passage with its rank and score."""
 
     rank: int
     score: float
@@ -172,7 +172,7 @@ class Hit(reading.Named):
     explanation: NotRequired[Explanation | None]
 
 
-class Found(TypedDict):
+class QuestionHits(TypedDict):
     """The passages of one question."""
 
     question: str
@@ -180,11 +180,11 @@ class Found(TypedDict):
     total: int | None
     """passages of all pages, where these are the last; null where others may follow"""
     milliseconds: dict[str, float]
-    """of each stage"""
+    """the time of each stage"""
     partial: list[str]
     """partitions of the index without an answer"""
-    left_out: NotRequired[int]
-    """documents that the filter leaves out"""
+    excluded_documents: NotRequired[int]
+    """the number of documents that the filter excludes"""
 
 
 class Results(TypedDict):
@@ -192,7 +192,7 @@ class Results(TypedDict):
 
     index: str
     pipeline: str
-    answers: list[Found]
+    answers: list[QuestionHits]
 
 
 @router.post("/search", response_model=Results)
@@ -220,7 +220,7 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
                 "milliseconds": {stage: round(1000 * seconds, 3) for stage, seconds in one.stages.items()},
                 "partial": list(one.missing),
             }
-            | ({"left_out": one.left_out} if only else {})
+            | ({"excluded_documents": one.excluded} if only else {})
             for question, one in zip(body.questions, found, strict=True)
         ]
 
@@ -240,7 +240,7 @@ async def search_one(
     only: Annotated[Conditions, Query()] = (),
     index: _Index = None,
 ) -> Json:
-    """The passages of one question, as of POST /search, for the address bar of a browser."""
+    """The passages of one question, as POST /search gives them, for the address bar of a browser."""
     body = Search(questions=[q], k=k, offset=offset, pipeline=pipeline, only=only, index=index)
     return await search(body, searches, notes)
 
@@ -263,7 +263,7 @@ async def _read(searches: Searches, index: str | None, read: Any) -> Any:
 
 @router.get("/pipelines", response_model=Described)
 async def pipelines(searches: Searches) -> Json:
-    """The pipelines of each index, the default first, each with a few words on what it does."""
+    """The pipelines of each index, the default first, each with a short description."""
     return Json(searches.indexes.described())
 
 
@@ -284,7 +284,7 @@ async def filters(searches: Searches, index: _Index = None) -> Json:
 
 
 class Status(TypedDict):
-    """Of the process, or of its pipelines."""
+    """The status of the process, or of its pipelines."""
 
     status: str
 

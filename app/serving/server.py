@@ -27,7 +27,7 @@ _HEADER_SECONDS = 15.0
 _IDLE_SECONDS = 75  # longer than the pools of clients and proxies keep a connection that is idle
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 _END_SECONDS = 4.0
-"""For work that nobody waits for any more, at the end of a process."""
+"""The time for abandoned work at the end of a process."""
 
 
 class ImpatientProtocol(H11Protocol):
@@ -39,12 +39,12 @@ class ImpatientProtocol(H11Protocol):
     _patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait."""
+        """Start the clock for the headers."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Wait no more once a request is there."""
+        """Stop waiting once a request has arrived."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_waiting()
@@ -73,7 +73,7 @@ class ImpatientProtocol(H11Protocol):
                 self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """The answer for what is no HTTP, in the form of all others."""
+        """The answer to anything but HTTP, in the form of all others."""
         self._end("malformed", msg)
 
     def _end(self, code: str, text: str) -> None:
@@ -121,7 +121,7 @@ def listen(options: ServeOptions) -> socket.socket:
         listening.close()
         raise MachineError(
             f"--host {options.host} --port {options.port}: {error.strerror}",
-            "Choose an address of this machine and a free port, or end the program that listens there.",
+            "Choose an address of this machine and a free port, or end the program that listens on it.",
         ) from None
     listening.listen(_BACKLOG)
     return listening

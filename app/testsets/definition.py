@@ -1,4 +1,4 @@
-"""A test set: its description, its sources, and the checks that what was read is this set."""
+"""A test set: its description, its sources, and the checks that the files read are this set."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class LoadedTestSet:
     """Query id -> its part in an official cross-validation; empty without one."""
     notes: tuple[str, ...] = ()
     """Notes for the report."""
-    left_out: dict[str, str] = field(default_factory=dict)
-    """Query id -> words; a passage that holds them is no result of the query."""
+    copies: dict[str, str] = field(default_factory=dict)
+    """Query id -> words; a passage that contains them is not counted as a result."""
 
     def described(self) -> dict[str, str]:
         """Name, description, licence and source, for a report."""
@@ -73,7 +73,7 @@ class Corpus(Settings):
     index: str
     documents: int | None = None
     where: str = ""
-    """Where to get it."""
+    """The place to get it."""
 
     @property
     def build_options(self) -> str:
@@ -93,10 +93,10 @@ class TestSet(Settings):
 
     name: str
     also: tuple[str, ...] = ()
-    """Its other names."""
+    """Other names of the test set."""
     title: str
     description: str
-    """What the questions are, and what counts as relevant."""
+    """A description of the questions, and of relevance."""
     licence: str
     citation: str
     url: str
@@ -119,7 +119,7 @@ class TestSet(Settings):
     def load(self, places: Places, *, download: bool = False) -> LoadedTestSet:
         """Read and check the first source whose files are here, or download one.
 
-        Raises `InputError` if no source is available, or if the files do not hold this set.
+        Raises `InputError` if no source is available, or if the files do not contain this set.
         """
         gaps: list[tuple[TestSetSource, Gap]] = []
         source: TestSetSource
@@ -134,15 +134,15 @@ class TestSet(Settings):
                 return self._checked(source.read(places))
         missing = "; nor ".join(gap.missing for _, gap in gaps)
         hints = " ".join(dict.fromkeys(gap.hint for _, gap in gaps))
-        raise InputError(f"test set {self.name}: not found: {missing}", hints)
+        raise InputError(f"test set {self.name} is missing: {missing}", hints)
 
     def _checked(self, read: Contents) -> LoadedTestSet:
         fault = self._fault(read)
         if fault:
             raise InputError(
                 f"test set {self.name}, read from {read.read_from}: {fault}",
-                "The file is cut off, altered or another version. Get it again, or name it with --queries "
-                "and --qrels if it is meant to differ.",
+                "The file is truncated, altered or another version. Download it again, or, if it should "
+                "differ, give it with --queries and --qrels.",
             )
         origin = {
             "title": self.title,

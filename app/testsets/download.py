@@ -47,7 +47,7 @@ class WebFile(Settings):
         if path.exists():
             return None
         size = f" ({byte_size(self.size)})" if self.size else ""
-        hint = f"Give --download to get {self.url}{size} and keep it there, or put it there yourself."
+        hint = f"Give --download to download {self.url}{size}, or put it there yourself."
         return Gap(str(path), hint, download=True, size=self.size)
 
     def fetch(self, places: Places) -> None:
@@ -83,7 +83,7 @@ def download(file: WebFile, path: Path) -> None:
     """
     import requests
 
-    by_hand = f"Or get the file in another way and put it at {path}"
+    by_hand = f"Or download the file yourself and put it at {path}"
     path.parent.mkdir(parents=True, exist_ok=True)
     known, digest, received = _known_sha256(file, path), hashlib.sha256(), 0
     with requests.Session() as session:
@@ -114,10 +114,10 @@ def download(file: WebFile, path: Path) -> None:
                 if known not in ("", digest.hexdigest()):
                     raise InputError(
                         f"{file.url}: its SHA-256 is {digest.hexdigest()}, expected {known}",
-                        f"It has changed on the server or on its way. {by_hand}",
+                        f"It has changed on the server or during the download. {by_hand}",
                     )
         except requests.exceptions.InvalidSchema:
-            raise InputError(f"{file.url}: only https addresses are downloaded from", by_hand) from None
+            raise InputError(f"{file.url}: only https addresses are allowed", by_hand) from None
         except requests.HTTPError as error:
             raise InputError(f"{file.url}: the server answers {error}", by_hand) from None
         except requests.RequestException as error:

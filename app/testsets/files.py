@@ -100,7 +100,7 @@ class Packed(FileSource):
 
 
 class Beir(FileSource):
-    """A split of BEIR's archive as it unpacks; its file of questions holds the questions of all splits."""
+    """A split of BEIR's archive as it unpacks; its file of questions contains the questions of all splits."""
 
     kind: Literal["beir"] = "beir"
     judged_only: bool = True

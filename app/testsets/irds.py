@@ -1,8 +1,8 @@
 """Test sets of ir_datasets (https://ir-datasets.com), which downloads, keeps and parses their files.
 
-Importing it takes a third of a second and creates folders in its home, so it is imported when a set is
-read. Its own list of downloads names what it would download: nothing is downloaded without `--download`,
-and the size is printed before it begins. Every error that it raises becomes an `InputError`.
+Importing it takes a third of a second and creates folders in its home, so it is imported when a set is read.
+Its own list of downloads names the files: nothing is downloaded without `--download`, and the size is printed
+before it begins. Every error that it raises becomes an `InputError`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class IrDatasets(TestSetSource):
         )
 
     def fetch(self, places: Places) -> None:
-        """Print what will be downloaded; `read` makes ir_datasets do it."""
+        """Print the names and sizes of the files to download; `read` makes ir_datasets do it."""
         for entry, path in self._missing():
             log_line(f"ir_datasets downloads {entry['url']} ({byte_size(entry['size_hint'])}) for {path}")
 
@@ -125,7 +125,7 @@ class IrDatasets(TestSetSource):
 
 
 def home() -> Path:
-    """Where ir_datasets keeps its files."""
+    """The folder in which ir_datasets keeps its files."""
     return Path(os.environ.get("IR_DATASETS_HOME", Path.home() / ".ir_datasets"))
 
 

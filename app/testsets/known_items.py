@@ -7,8 +7,8 @@
                queries for known-item topics)
 
 Words that cannot ask for one page are dropped and counted: those of several pages, in any language, such as
-"See also"; numbers; and what is the page's title anyway. A passage that holds the link of a question, or a
-copy of the words around it, is no result of that question.
+"See also"; numbers; and titles of their own pages. A passage that contains the link of a question, or a copy
+of the words around it, is not a result of that question.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ def own_kind(name: str | None) -> Kind | None:
 
 
 SIZE = 200
-"""Questions that are drawn by default."""
+"""The number of questions drawn by default."""
 DRAW_SEED = 12345
 MEASURES = ("MRR@10", "Success@1", "Success@10")
 FOUND = "Success@10"
 """1 where the page is among the first ten."""
 
 CAUTION = (
-    "Such questions are in the words of the pages: they show which pages are not found, and not which "
-    "pipeline is best for what people ask. Headings favour search by words over vectors."
+    "Such questions use the words of the pages: they show which pages a search misses, not which pipeline "
+    "is best for people's questions. Headings favour search by words over vectors."
 )
-"""A sentence for whoever reads a figure."""
+"""A note next to every figure."""
 
 HOW = {
     "headings": "Headings of sections that no other page has. Relevant: the page of the section.",
@@ -65,7 +65,7 @@ HOW = {
     "titles": "Titles of pages that no other page has. Relevant: the page.",
 }
 
-_HINT = "Headings need sections, anchors links within sentences; --test-set titles needs titles alone."
+_HINT = "Headings need sections, anchors need links within sentences, --test-set titles needs only titles."
 _READ = 50_000  # documents, evenly spread over the index
 _MIN_WORDS = {"headings": 2, "anchors": 1, "titles": 1}
 _AROUND = 4  # words of a sentence besides the link's
@@ -74,7 +74,7 @@ _COMMON = 0.05  # share of the pages with headings that have a word, above which
 _COMMON_PAGES = 5
 _COPY = 30  # characters on both sides of a link
 MORE = 10
-"""Results to ask for in the place of those that hold the link."""
+"""Additional results to ask for, in the place of passages that contain the link."""
 _FOLDERS = 50  # groups of a report
 _NUMBERING = re.compile(r"^\s*(?:(?:\d+[.):])+\d*|[ivxIVX]+[.)])\s+(?=\S)")
 
@@ -85,7 +85,7 @@ _Terms = tuple[str, ...]
 class Item:
     """Words about a page. document: its row. link: the number of the link that they are of; else -1.
 
-    sentence: the link's. copy: the words around the link, by which passages that hold it are known.
+    sentence: the link's. copy: the words around the link, by which passages that contain it are recognised.
     """
 
     words: str
@@ -116,11 +116,11 @@ def own_test_set(
     items = [*draw(index, kind, size, seed, kept, dropped)]
     reasons = "; ".join(f"{count:,} {reason}" for reason, count in dropped.most_common())
     if not items:
-        raise InputError(f"{index.path}: no {kind} to ask" + f" ({reasons})" * bool(reasons), _HINT)
+        raise InputError(f"{index.path}: no {kind} for questions" + f" ({reasons})" * bool(reasons), _HINT)
     ids = [_id(index, item) for item in items]
     queries = [Query(id_, item.text) for id_, item in zip(ids, items, strict=True)]
     folders = [(id_, _folder(index, item.document)) for id_, item in zip(ids, items, strict=True)]
-    notes = [f"{kind} of the index that were no questions: {reasons}"] if reasons else []
+    notes = [f"{kind} of the index that gave no question: {reasons}"] if reasons else []
     return LoadedTestSet(
         kind,
         queries,
@@ -134,7 +134,7 @@ def own_test_set(
             "source": f"{index.path.name}: {counted(len(items), 'question')} drawn by seed {seed}",
         },
         notes=(*notes, CAUTION),
-        left_out={id_: item.copy for id_, item in zip(ids, items, strict=True) if item.copy},
+        copies={id_: item.copy for id_, item in zip(ids, items, strict=True) if item.copy},
     )
 
 
@@ -150,9 +150,9 @@ def suggested_items(index: OpenIndex, count: int, read: int = 2_000) -> tuple[li
     two = [[*draw(index, kind, count, read=read)] for kind in ("headings", "anchors")]
     items = [item for pair in zip_longest(*two) for item in pair if item]
     items = items or [*draw(index, "titles", count, read=read)]
-    of_text = {item.words: item for item in items[:count]}
-    queries = [Query(str(number), text) for number, text in enumerate(of_text)]
-    judged = {query.id: {_document_id(index, of_text[query.text]): 1} for query in queries}
+    by_text = {item.words: item for item in items[:count]}
+    queries = [Query(str(number), text) for number, text in enumerate(by_text)]
+    judged = {query.id: {_document_id(index, by_text[query.text]): 1} for query in queries}
     return queries, judged
 
 
@@ -185,7 +185,7 @@ def draw(
 
 
 def without_copies(ranking: Ranking, passages: PassageStore, copies: Mapping[str, str], k: int) -> Ranking:
-    """The k best of a ranking without the passages that hold the words around the link of the question.
+    """The k best of a ranking without the passages that contain the words around the link of the question.
 
     copies: those words by query id.
     """
@@ -245,15 +245,15 @@ def _usable(
         if kind != "titles" and not any(letter.isalpha() for word in own for letter in word):
             reason = "without a word"
         elif not _MIN_WORDS[kind] <= len(own) <= _MAX_WORDS:
-            reason = "of too few words or too many"
+            reason = "with too few or too many words"
         elif len(pages[own]) > 1:
-            reason = "of several pages"
+            reason = "shared by several pages"
         elif kind != "titles" and own == _title_terms(index, row):
             reason = "that are the page's title"
         elif common.issuperset(own):
-            reason = "of words that the headings of many pages have"
+            reason = "with words of many pages' headings"
         elif (row, own) in used:
-            reason = "that occur again"
+            reason = "that occur twice"
         elif offsets[row] == offsets[row + 1]:
             reason = "of pages without text"
         else:
@@ -264,7 +264,7 @@ def _usable(
 
 
 def _with_sentence(index: OpenIndex, item: Item, dropped: Counter[str]) -> Item | None:
-    """An anchor with its sentence; None where that does not do."""
+    """An anchor with its sentence; None where that is impossible."""
     graph = index.links
     text = str(index.passages.table.value("text", int(graph.passage[item.link])))
     start, end = int(graph.start[item.link]), int(graph.end[item.link])

@@ -59,7 +59,7 @@ def find_test_set(name: str) -> TestSet:
     names |= all_test_sets()
     if name not in names:
         titles = {other: test_set.title for other, test_set in names.items()}
-        hint = f"{nearest(name, titles, titles)} --list-test-sets names all."
+        hint = f"{nearest(name, titles, titles)} --list-test-sets lists all."
         raise UsageError(f"--test-set {name}: no such test set", hint)
     return names[name]
 
@@ -83,7 +83,7 @@ def places(data: Path | None = None) -> Places:
 
 
 class TestSetRow(NamedTuple):
-    """A test set in the list. state: "ready", or what it needs."""
+    """A test set in the list. state: "ready", or the files that it needs."""
 
     name: str
     queries: str

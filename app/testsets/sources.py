@@ -28,7 +28,7 @@ class Places:
 
     def in_data(self) -> str:
         """The data folder, for messages."""
-        return f"in {self.data}" if self.data else "in a data folder (none is named)"
+        return f"in {self.data}" if self.data else "in a data folder (none is given)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from linkseek.retriever.models.engine import Opened
 
 KIND = "linkseek_baseline"
-"""The key of config.json that says which one a folder holds."""
+"""The key of config.json that says which one a folder contains."""
 
 
 def is_baseline(folder: Path) -> bool:
-    """Whether a folder holds one of them."""
+    """Whether a folder contains one of them."""
     try:
         config = read_json(folder / "config.json")
     except DamagedIndexError:

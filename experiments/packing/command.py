@@ -43,7 +43,7 @@ class PackOptions(Options):
     name: Positional[str] = Field(...)
     """the collection, such as squad"""
     sources: list[Path] = Field(alias="from", min_length=1)
-    """the publishers' files, or folders that hold them"""
+    """the publishers' files, or folders that contain them"""
     output: Path
     """the data folder; test sets find the collection there with --data or LINKSEEK_DATA"""
 

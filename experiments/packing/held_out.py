@@ -6,8 +6,8 @@
     NAME/queries.sections.jsonl.gz  headings of sections of the pages held out; relevant: that page
     NAME/queries.train.jsonl.gz     anchors between the other pages, for fine-tuning
 
-with qrels.SPLIT.txt. So no pair or contrast that is mined from train.jsonl.zst holds an anchor and the page
-that it leads to, or a heading and its page, of a question. An anchor that is the title of its page is no
+with qrels.SPLIT.txt. So no pair or contrast that is mined from train.jsonl.zst contains an anchor and the
+page that it leads to, or a heading and its page, of a question. An anchor that is the title of its page is no
 question, nor is one of more than `MAX_PAGES` pages; a heading is one if it has two words or more, no other
 page has it, and its section has `MIN_WORDS` words. Headings as questions: Dietz et al. 2017, TREC Complex
 Answer Retrieval; anchors: Dang and Croft 2010, Query reformulation using anchor text.

@@ -4,7 +4,7 @@
     NAME/queries.test.jsonl.gz   40 questions; "path" names the two pages, "anchor" the link between them
     NAME/qrels.test.txt          relevant: both pages
 
-The rule: a sentence of a section holds a link to another page, and that page has a section of `MIN_WORDS`
+The rule: a sentence of a section contains a link to another page, and that page has a section of `MIN_WORDS`
 words or more. The question is the sentence with an ellipsis in place of the anchor, and the heading of the
 section that answers:
 

@@ -37,7 +37,7 @@ class RunEntry(PipelineEntry):
 class RecordedRun:
     """Results of another system from a TREC run of passages, looked up by the query's id.
 
-    Ids that the index does not hold are dropped, and the results below move up; the log says how many.
+    Ids that the index does not contain are dropped, and the results below move up; the log says how many.
     """
 
     def __init__(self, index: OpenIndex, path: Path) -> None:

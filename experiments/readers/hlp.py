@@ -1,6 +1,6 @@
 """HLP's Wikipedia graph (Zhou et al. 2022, section 3): passages whose mentions are linked to pages.
 
-A file is one object, and a folder of files `wiki_**.json` holds the whole graph (22,334,994 passages):
+A file is one object, and a folder of files `wiki_**.json` contains the whole graph (22,334,994 passages):
 
     {"Anarchism_0": {"text": "Anarchism is a <SOE> political philosophy <EOE> and ...",
                      "mentions": ["political philosophy", ...],

@@ -1,1 +1,1 @@
-"""Studies: questions that are no table of pipelines x test sets."""
+"""Studies: questions that need more than a table of pipelines x test sets."""

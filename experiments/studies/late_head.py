@@ -2,7 +2,7 @@
 
 The encoder stays as it is. The first results of a pipeline for training questions are scored by a re-ranker,
 and the layer learns to give them the same order: the KL divergence of the softmax of its scores from that of
-the re-ranker's (Hinton et al. 2015), or, without a re-ranker, the likelihood of the passages that hold an
+the re-ranker's (Hinton et al. 2015), or, without a re-ranker, the likelihood of the passages that contain an
 answer. It starts from the first principal components of the token vectors. Vectors are computed once, so that
 an epoch takes seconds where `linkseek train` runs the network for each batch.
 """

@@ -69,7 +69,7 @@ def _sentences(source: LinkSource, links: NDArray[np.int32]) -> Iterator[str]:
 
 
 class Questions:
-    """The candidates of some questions, which of them hold an answer, and the scores of the links' texts."""
+    """The candidates of some questions, which of them have an answer, and the scores of the links' texts."""
 
     def __init__(
         self, index: OpenIndex, queries: Sequence[Query], ranking: Ranking, texts: dict[str, LuceneIndex]

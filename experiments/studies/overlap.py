@@ -1,4 +1,4 @@
-"""python -m experiments overlap: which test questions do training questions hold, and what do they change?
+"""python -m experiments overlap: which test questions do training questions contain, and what do they change?
 
 A test question has an exact duplicate if a training question has the same words: letters and digits without
 regard to case and to marks, without "a", "an" and "the". It has a near duplicate if the words of a training

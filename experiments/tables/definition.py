@@ -22,8 +22,8 @@ An unknown name is a model that is still to be trained: its cells say so, and th
 made. A row without a pipeline shows a paper's figures only. Expected figures are in the paper's own
 units: accuracy in percent, the rest as fractions; `nan` where it prints none.
 
-[small] holds other values of the same keys for a table of the same rows on a small corpus, which has
-no expected figures.
+[small] contains other values of the same keys for a table of the same rows on a small corpus, which has no
+expected figures.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ class RowFigures(JsonRecord):
 
 
 class ExperimentTable(JsonRecord):
-    """An experiment's results, as experiment.json holds them.
+    """An experiment's results, as experiment.json contains them.
 
     differences: for each column, every pair of the measured rows of a group, and a baseline that is in no
     group with every row of one, by the mean of a row's seeds for each question. Seeds are as random as

@@ -113,7 +113,7 @@ def make_models(
     """Run all steps that are not finished, and build the indexes; returns the pipelines' file.
 
     Indexes that search the vectors of encoders from steps are built after these, others before: steps may
-    read them; those whose corpus is missing are left out if the experiment says what to get. ray, jobs: as
+    read them; those whose corpus is missing are skipped if the experiment says what to get. ray, jobs: as
     in `make_steps`, which also says what is raised.
     """
     indexes = [name for name in experiment.indexes if not experiment.files or steps.has_corpus(name)]

@@ -1,4 +1,4 @@
-"""Documents of a report as GitHub's Markdown, which docs/ can hold.
+"""Documents of a report as GitHub's Markdown, which docs/ can contain.
 
 Charts are their tables, nothing is folded, and a text that runs from right to left stands between isolating
 characters. Everything that a template prints is escaped, as for HTML.

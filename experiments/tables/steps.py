@@ -179,7 +179,7 @@ class Steps:
     def encoders(self, row: Row, index: str) -> list[str]:
         """The encoders whose vectors a row's own pipelines search in an index: folders of steps, or names.
 
-        Of those of vectors of tokens, or of weights of terms, as linkseek build names their kinds.
+        Of those of token vectors, or of term weights, as linkseek build names their kinds.
         """
         values = []
         for _, entry in self._named_entries(self._pipelines_of(row, index)):

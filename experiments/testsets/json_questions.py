@@ -82,7 +82,7 @@ def _paths(places: Places) -> list[Path]:
 class HotpotQA(TestSetSource):
     """HotpotQA (Yang et al. 2018): two documents are relevant, and a search must return both.
 
-    The files of both settings hold the questions and their supporting facts.
+    The files of both settings contain the questions and their supporting facts.
     """
 
     kind: Literal["hotpotqa"] = "hotpotqa"

@@ -4,7 +4,7 @@ The user has LETOR's files: one judgement per line, whose features are ignored.
 
     2 qid:10032 1:0.056537 2:0.000000 ... 46:0.076923 #docid = GX029-35-5894638 inc = 0.011 prob = 0.139
 
-They hold no texts. The questions are NIST's topics of the same number (`10032:TEXT`).
+They contain no texts. The questions are NIST's topics of the same number (`10032:TEXT`).
 
 Those of FoldN/test.txt get the fold 5 - N: LETOR chooses by the test questions of the fold before (Fold1: S1
 to S3 for training, S4 for validation, S5 for testing; Fold2: S2 to S4, S5, S1), `linkseek finetune` by those

@@ -7,7 +7,7 @@
 The stages after passages run at the same time: links and a part of Lucene's work keep one core busy, encoding
 uses a GPU or the other cores. Every stage is a part of the workspace (`indexer.store.artifacts`) with a
 fingerprint of its inputs, by content: an interrupted build, or one that is run again with one more encoder,
-does only what is missing.
+makes only the missing parts.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from linkseek.indexer.store.manifests import (
 def build_index(
     index: Path, plan: BuildPlan, open_encoder: OpenEncoder, reader: Reader | None = None
 ) -> Built:
-    """Build `index` and replace what is at its place, which stays intact until then.
+    """Build `index`, replacing an existing index, which stays intact until then.
 
-    open_encoder: (name, with titles) -> encoder; called once for each of `plan.encoders`. reader: of a corpus
-    that is not at the path `plan.corpus`, such as documents in memory.
-    Raises `InputError` for a bad corpus, `UsageError` for options that do not fit, `BusyError` if
-    another build works on the same index. After any error the finished parts are kept for next time.
+    open_encoder: (name, with titles) -> encoder; called once for each of `plan.encoders`. reader: for a
+    corpus that is not at the path `plan.corpus`, such as documents in memory. Raises `InputError` for a bad
+    corpus, `UsageError` for options that do not fit, `BusyError` if another build works on the same index.
+    After any error the finished parts are kept for next time.
     """
     reader, cutting, index = open_corpus(index, plan, reader)
     with Workspace(index, fresh=plan.fresh) as workspace:
@@ -147,7 +147,7 @@ def open_corpus(index: Path, plan: BuildPlan, reader: Reader | None = None) -> t
     if min_words and min_words >= words:
         raise UsageError(f"--min-words {min_words}: passages have {words} words", "Give fewer, or 0.")
     if len({vector_part(name) for name in plan.encoders}) < len(plan.encoders):
-        raise UsageError("two encoders of the same name", "Each needs a folder name of its own.")
+        raise UsageError("two encoders have the same name", "Each needs a folder name of its own.")
     headings = reader.headings if plan.headings == "auto" else plan.headings == "on"
     return reader, Cutting(words, min_words, headings and words > 0), index
 
@@ -157,6 +157,6 @@ def check_apart(corpus: Path, index: Path) -> None:
     around = corpus.is_dir() and corpus in (index, *index.parents)
     if around or (index.name and index in corpus.parents):
         raise UsageError(
-            f"--index {index}: the corpus {corpus} and the index are one inside the other",
+            f"--index {index}: the corpus {corpus} is inside it, or contains it",
             "Choose an --index outside the corpus.",
         )

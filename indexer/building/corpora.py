@@ -26,7 +26,7 @@ _PATH = "corpus"
 
 
 def sources_of(documents: DocumentsPart) -> tuple[SourceRecord, ...]:
-    """The corpora of documents in their order."""
+    """The records of the documents' corpora, in order."""
     return documents.sources or (
         SourceRecord(
             inputs=documents.fingerprint,
@@ -85,7 +85,7 @@ def mirrored_readings(sources: Sequence[SourceRecord], path: Path) -> list[int]:
         return readings_of(sources, moved[0])
     known = ", ".join(map(printable, places))
     raise UsageError(
-        f"--mirror {path}: no document of the index is from there; they are from {known}",
+        f"--mirror {path}: no document of the index comes from it, but from {known}",
         "Add it once by linkseek update --add; --mirror then keeps it in step.",
     )
 

@@ -40,7 +40,7 @@ _MAX_ID = 32_756  # bytes: with "#" and a number still a term of Lucene, which t
 class _Stored(NamedTuple):
     """A document or a redirect as it will be written; made in the process that parses it.
 
-    digest: of all its fields. size: about its length in bytes.
+    digest: a hash of all its fields. size: its approximate length in bytes.
     """
 
     id: str
@@ -69,11 +69,10 @@ def write_documents(
 ) -> dict[str, Any]:
     """Fill `folder` with document and redirect segments and the id table; return the manifest's entries.
 
-    The choices of the reader say which records are stored, and what a bad one means. records: opens the
+    The reader's choices decide which records are stored, and how bad records are handled. records: opens the
     records, instead of the reader. on_start: gets the number of records that an interrupted run had finished;
-    on_record, after each, how much of the source was read.
-    Raises `InputError` naming file and place of a bad record or a duplicate id, or if there is no
-    document at all.
+    on_record, after each, how much of the source was read. Raises `InputError` naming file and place of a bad
+    record or a duplicate id, or if there is no document at all.
     """
     writer = _DocumentWriter(reader, folder)
     on_start(writer.records)
@@ -89,7 +88,7 @@ def write_documents(
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in writer.skipped.counts.items())
         raise InputError(
             f"{reader.path}: no documents in it" + (f" ({reasons})" if reasons else ""),
-            f"It was read as {reader.name}; another format can be named with --format.",
+            f"It was read as {reader.name}; name another format with --format.",
         )
     write_ids(folder)
     return {
@@ -116,7 +115,7 @@ def hashes_of(table: Table) -> NDArray[np.uint64]:
 
 _PROGRESS = "progress.json"
 _STATE = ("segments", "records", "documents", "redirects", "hashes", "ended")
-"""What it records of a writer."""
+"""The file that records a writer's progress."""
 _KEEP_FIRST = "Ids must be unique. Fix the file, or use --on-error skip to keep the first of each."
 _SKIP = "Fix the record, or use --on-error skip to skip it."
 
@@ -199,7 +198,7 @@ class _DocumentWriter:
             elif len(outcome.row["title"].strip()) < self._reader.choices.min_title:
                 self.skipped.add("short title", record.place)
             elif not outcome.id or any(c in outcome.id for c in "\n\r\t\0"):
-                problem = f"the id {outcome.id[:60]!r} is empty or holds a line break, tab or NUL"
+                problem = f"the id {outcome.id[:60]!r} is empty or contains a line break, tab or NUL"
                 self._refuse("malformed", self._error(record, problem, _SKIP))
             elif len(outcome.id.encode()) > _MAX_ID:
                 problem = f"the id {outcome.id[:60]!r}... is longer than {_MAX_ID:,} bytes"

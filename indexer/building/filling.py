@@ -1,4 +1,4 @@
-"""Words and vectors of a new index: those of passages that the index in use has are copied, others are made.
+"""Words and vectors of a new index: copied for passages that the index in use has, made for others.
 
 A stage says which part is built and reports its progress (`stages`); `PartSource` fills it.
 """
@@ -50,7 +50,7 @@ class PartSource:
         update: bool = False,
         merge: bool = False,
     ) -> None:
-        """passages: of the new index. old: the index in use, if something of it may be copied.
+        """passages: the passages of the new index. old: the index in use, if parts of it may be copied.
 
         update: the old index is verified, its words are copied as well, and its vectors whatever machine made
         them, unless the model has changed, which is an error. A build copies intact vectors that it would
@@ -76,7 +76,8 @@ class PartSource:
     def lucene(self, folder: Path, on_rows: OnRows = lambda rows: None, limit: int | None = None) -> int:
         """Fill a new folder with a Lucene index; the number of its passages.
 
-        In a copy of that of an index that is updated, passages are deleted and added. limit: of passages.
+        For an update, passages are deleted and added in a copy of the old one. limit: the maximum number of
+        passages.
         """
         from linkseek.indexer.search.lucene_writer import build_lucene, passage_texts
 
@@ -157,7 +158,7 @@ class PartSource:
         is_same = {name: stored.encoder.get(name) for name in identity} == identity
         if self._update and not is_same:
             raise MismatchError(
-                f"{encoder.location}: another model than the one that made the vectors of {part}",
+                f"{encoder.location}: not the model that made the vectors of {part}",
                 "Put that model back, or build the index again with --fresh.",
             )
         how = {"title": stored.fingerprint.get("title"), "execution": stored.execution}

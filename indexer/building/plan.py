@@ -1,4 +1,4 @@
-"""A build on paper: the plan that goes in, the fingerprints of its parts, and the summary that comes out.
+"""A build without its work: its plan, the fingerprints of its parts, and its summary.
 
 A fingerprint is everything that the content of a part depends on, by content. A finished part with the same
 fingerprint is reused instead of being built again (`building.workspace`).
@@ -21,7 +21,7 @@ from linkseek.indexer.store.artifacts import DENSE, LATE, SPARSE, kind_and_name,
 from linkseek.indexer.store.manifests import DocumentsPart, IndexManifest, PassagesPart
 
 ChooseEncoder = Callable[[int, str], str]
-"""The number of passages and their language -> the name of the encoder that `AUTO_ENCODER` stands for."""
+"""The number of passages and their language -> the name of the encoder chosen for `AUTO_ENCODER`."""
 
 AUTO_ENCODER = "auto"
 AUTO_LANGUAGE = "auto"
@@ -68,7 +68,7 @@ class BuildPlan:
     """of an update: the vectors that the index has already"""
 
     def decided(self, passages: int) -> BuildPlan:
-        """With the encoder that `AUTO_ENCODER` stands for, given the number of passages."""
+        """With the encoder chosen for `AUTO_ENCODER`, given the number of passages."""
         if AUTO_ENCODER not in self.encoders or self.choose_encoder is None:
             return self
         chosen = self.choose_encoder(passages, self.language)
@@ -81,6 +81,14 @@ class BuildPlan:
         options = {DENSE: self.faiss, LATE: "", SPARSE: str(self.sparse_terms)}
         made = [Vectors(vector_part(name), name, options[kind_and_name(name)[0]]) for name in self.encoders]
         return [*self.reused, *made]
+
+    def bm25_inputs(self, passages: PassagesPart) -> Inputs:
+        """The fingerprint of the Lucene index."""
+        return {"passages": passages.content_sha256, "title": self.title, "language": self.language}
+
+    def vectors_inputs(self, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
+        """The fingerprint of an encoder's part. factory: as of `Vectors`."""
+        return {**encoded_inputs(passages, encoder), "title": self.title, "factory": factory}
 
 
 @dataclass
@@ -132,16 +140,6 @@ def cutting_of(passages: PassagesPart) -> Cutting:
 def links_inputs(documents: DocumentsPart, passages: PassagesPart) -> Inputs:
     """The fingerprint of the link graph."""
     return {"documents": documents.content_sha256, "passages": passages.content_sha256}
-
-
-def bm25_inputs(plan: BuildPlan, passages: PassagesPart) -> Inputs:
-    """The fingerprint of the Lucene index."""
-    return {"passages": passages.content_sha256, "title": plan.title, "language": plan.language}
-
-
-def vectors_inputs(plan: BuildPlan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
-    """The fingerprint of what an encoder makes. factory: as of `Vectors`."""
-    return {**encoded_inputs(passages, encoder), "title": plan.title, "factory": factory}
 
 
 def encoded_inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:

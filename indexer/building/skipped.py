@@ -37,7 +37,7 @@ class Skipped:
     """The reasons for which parts of documents were dropped."""
 
     def add(self, reason: str, example: str = "") -> None:
-        """Count one record."""
+        """Count a skipped record."""
         self.counts[reason] += 1
         examples = self.examples.setdefault(reason, [])
         if example and len(examples) < _EXAMPLES:
@@ -55,7 +55,7 @@ class Skipped:
         self.names.setdefault(ignored.reason, Counter())[ignored.name] += ignored.count
 
     def to_json(self) -> dict[str, Any]:
-        """For a manifest."""
+        """The value for a manifest."""
         return {
             reason: {
                 "count": count,
@@ -95,5 +95,5 @@ class Skipped:
         """Subtract the skipped records of another build."""
         self.counts -= other.counts
         for reason, examples in other.examples.items():
-            kept = [one for one in self.examples.get(reason, []) if one not in examples]
+            kept = [place for place in self.examples.get(reason, []) if place not in examples]
             self.examples[reason] = kept

@@ -17,18 +17,16 @@ from typing import Any, TypeVar
 
 from linkseek.indexer.building.corpora import language_of_corpus
 from linkseek.indexer.building.corpus import OpenRecords, write_documents
-from linkseek.indexer.building.costs import Cost, Estimate
+from linkseek.indexer.building.costs import NOTHING, Cost, Estimate, Used
 from linkseek.indexer.building.filling import PartSource
 from linkseek.indexer.building.plan import (
     AUTO_LANGUAGE,
     BuildPlan,
     OpenEncoder,
     Vectors,
-    bm25_inputs,
     links_inputs,
     passages_inputs,
     shards_inputs,
-    vectors_inputs,
 )
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.documents import DocumentStore, redirect_table
@@ -225,20 +223,21 @@ class Stages:
             with self._progress("Lucene index", passages.passages, "passages") as advance:
                 return {"passages": source.lucene(folder, advance)}
 
-        fingerprint = bm25_inputs(self._plan, passages) | ({"merged": True} if source.merge else {})
+        fingerprint = self._plan.bm25_inputs(passages) | ({"merged": True} if source.merge else {})
         with self.timed(BM25):
             return self._part(LucenePart, BM25, fingerprint, build, resumable=False)
 
     def _vectors(
         self, passages: PassagesPart, vectors: Vectors, open_encoder: OpenEncoder, source: PartSource
     ) -> PartManifest:
-        """The vectors of passages in a FAISS index, the codes of their tokens, or weights of terms."""
+        """The vectors of passages in a FAISS index, the codes of their tokens, or term weights."""
         (part, name, factory), rows, kind = vectors, passages.passages, part_kind(vectors.part)
         dense = kind is VectorsPart
         unchanged = source.unchanged(part, passages)
         if unchanged and (reused := self._workspace.reuse(kind, part, unchanged)):
             return reused
-        encoder = self._open(name, open_encoder)
+        with self.timed(f"opening {name}"), self._progress(f"opening {name}"):
+            encoder = open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
         if dense:
             factory, why = resolved_type(factory, rows, encoder.dimension)
             log_line(f"{part}: --faiss {factory}, {why}")
@@ -263,7 +262,7 @@ class Stages:
                 **finishes[kind](part, open_shards(self._folder / shards_part(part), rows), folder),
             }
 
-        return self._part(kind, part, vectors_inputs(self._plan, passages, encoder, factory), build)
+        return self._part(kind, part, self._plan.vectors_inputs(passages, encoder, factory), build)
 
     def _faiss(
         self,
@@ -274,7 +273,7 @@ class Stages:
         shards: list[Shard],
         folder: Path,
     ) -> Entries:
-        """A FAISS index of vectors."""
+        """Build a FAISS index of vectors."""
         name, ids = encoder_of(part), self.store(passages).table.column("id")
         rows = passages.passages
         with self.timed(f"FAISS {name}"), self._progress(f"FAISS {factory}", rows, "vectors") as advance:
@@ -284,7 +283,7 @@ class Stages:
         return {"factory": factory, **built}
 
     def _codes(self, part: str, shards: list[Shard], folder: Path) -> Entries:
-        """The codes of tokens."""
+        """Link the codes of tokens into the part."""
         link_tree(self._folder / shards_part(part), folder / VECTORS)
         tokens, width = sum(map(token_count, shards)), shards[0].dimension
         rows = sum(shard.rows for shard in shards)
@@ -294,7 +293,7 @@ class Stages:
     def _impacts(
         self, passages: PassagesPart, most: str, part: str, shards: list[Shard], folder: Path
     ) -> Entries:
-        """A Lucene index of the weights of terms, for each passage of as many as `most` says."""
+        """A Lucene index of the term weights, the largest `most` of each passage."""
         from linkseek.indexer.search.lucene_writer import build_lucene
 
         terms, ids = ImpactTexts(shards, int(most)), self.store(passages).table.column("id")
@@ -313,19 +312,14 @@ class Stages:
         return {**made, "most": int(most), "kept": round(terms.kept, 4)}
 
     def _check_room(self, part: str, factory: str, rows: int, dimension: int) -> None:
-        """Raises `MachineError` before hours of encoding if disk or memory cannot hold the vectors."""
+        """Raises `MachineError` before hours of encoding if disk or memory is too small for the vectors."""
         finished = sum(file.stat().st_size for file in (self._folder / shards_part(part)).glob("*.npy"))
 
         def of(type_: str) -> Estimate:
             disk, memory = (needed(type_, rows, dimension) for needed in (disk_bytes, building_memory))
-            cost = Cost(part, "dense", rows, disk_bytes=disk - finished, memory_bytes=memory)
-            return Estimate(type_, rows, base_bytes=0, base_seconds=0, stages=[cost])
+            return Estimate(type_, rows, NOTHING, [Cost(part, "dense", Used(memory=memory), disk - finished)])
 
         replace(of(factory), alternatives=[of(COMPACT)]).check(self._folder)
-
-    def _open(self, name: str, open_encoder: OpenEncoder) -> Encoder:
-        with self.timed(f"opening {name}"), self._progress(f"opening {name}"):
-            return open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
 
     def _shards(self, passages: PassagesPart, part: str, encoder: Encoder, source: PartSource) -> ShardsPart:
         def build(folder: Path) -> Entries:

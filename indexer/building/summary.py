@@ -27,7 +27,7 @@ _COUNTS = {
     "passages": "passages",
     "links": "links in passages",
     "between_documents": "  between documents",
-    "dangling": "links to nothing, dropped",
+    "dangling": "links without a target, dropped",
     "cut": "links across passages, dropped",
 }
 _GUESSED = {"site": "site", "markdown": "dialect of Markdown", "versions": "versions side by side"}
@@ -70,7 +70,7 @@ def report_of(index: Path, built: Built) -> dict[str, Any]:
 
 
 def write_report(path: Path, index: Path, built: Built) -> None:
-    """Write all of it as JSON, or as a page of HTML by the name of the file."""
+    """Write the whole report as JSON, or as a page of HTML, by the file's suffix."""
     report = report_of(index, built)
     if path.suffix.lower() not in (".html", ".htm"):
         write_output_json(path, report)
@@ -81,7 +81,7 @@ def write_report(path: Path, index: Path, built: Built) -> None:
 
 
 def print_summary(index: Path, built: Built) -> None:
-    """Print counts, sizes, seconds per stage, and what weighs most of the rest."""
+    """Print counts, sizes, seconds per stage, and the most important notes."""
     console = Console(highlight=False)
     _print(console, report_of(index, built), shown=_SHOWN)
     opened = OpenIndex.open(index)
@@ -107,7 +107,7 @@ def _print(console: Console, report: dict[str, Any], *, shown: int) -> None:
     console.print(counts)
     for label, key in (("not read", "not_read"), ("dropped from pages", "dropped_from_pages")):
         _weigh(console, label, [f"{one['count']:,} {reason}" for reason, one in report[key].items()], shown)
-    _weigh(console, "most frequent links to nothing", report["links_to_nothing"], shown)
+    _weigh(console, "most frequent links without a target", report["links_to_nothing"], shown)
     for name, guess in report["guessed"].items():
         value = guess["value"] if guess["given"] else f"{guess['value'] or 'none'} (guessed)"
         _line(console, f"{_GUESSED[name]}: {value}; set by {guess['option']}")

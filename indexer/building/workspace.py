@@ -107,9 +107,9 @@ class Workspace:
     ) -> P:
         """Build one part, or reuse it, and return its manifest.
 
-        kind: of its record. fingerprint: everything that the part's content depends on. build: fills a
-        folder and returns the part's own entries of the manifest; files that the folder holds are from an
-        interrupted run with the same fingerprint. resumable: whether it can use these. elsewhere: see
+        kind: the class of its record. fingerprint: everything that the part's content depends on. build:
+        fills a folder and returns the part's own entries of the manifest; files that the folder contains are
+        from an interrupted run with the same fingerprint. resumable: whether it can use these. elsewhere: see
         `reuse`.
         """
         reused = self.reuse(kind, name, fingerprint, elsewhere)
@@ -137,7 +137,7 @@ class Workspace:
         elsewhere: folders of the index in use where the same part may be as well.
         """
         folder = self.folder / name
-        others = [place / each for each in (name, *elsewhere) for place in self._finished]
+        others = [place / folder for folder in (name, *elsewhere) for place in self._finished]
         for place in (folder, *others):
             with suppress(DamagedIndexError):
                 manifest = read_part(place, kind)
@@ -174,7 +174,7 @@ class Workspace:
             updates = () if self._fresh else read_index_manifest(self.index).updates
             if updates and not updates[-1].rebuilt:
                 raise UsageError(
-                    f"{self.index}: was updated since it was built, and a build of its corpus undoes that",
+                    f"{self.index}: was updated after it was built, and a new build would undo that",
                     "Add an encoder by linkseek update --index DIR --encoder NAME; start again by --fresh.",
                 )
 
@@ -220,7 +220,7 @@ def check_place(index: Path) -> None:
     """Raises `UsageError` if an index cannot be put there without the loss of a file of the user."""
     hint = "Choose another --index."
     if index.exists() and not index.is_dir():
-        raise UsageError(f"--index {index}: is a file, and the new index would replace it", hint)
+        raise UsageError(f"--index {index}: is a file, which the new index would replace", hint)
     if _is_mount_point(index):
         raise UsageError(
             f"--index {index}: is a mount point, and a new index replaces the folder",
@@ -230,23 +230,23 @@ def check_place(index: Path) -> None:
     if strange is not None:
         place = strange.relative_to(index)
         raise UsageError(
-            f"--index {index}: is not an index (it holds {place}), and the new index would replace it", hint
+            f"--index {index}: is not an index (it contains {place}), but would be replaced", hint
         )
 
 
 def _check_workspace(folder: Path) -> None:
-    """Raises `UsageError` if a folder with the name of a workspace holds files of the user.
+    """Raises `UsageError` if a folder with the name of a workspace contains files of the user.
 
     A workspace without the record was copied, or is the last index, half deleted.
     """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UsageError(f"{folder}: not a folder of a build", "Move it away.")
+        raise UsageError(f"{folder}: not the folder of a build", "Move it away.")
     names = {path.name.removesuffix(TEMPORARY) for path in folder.glob("*")} - {RECORD, MANIFEST}
     ours = names <= {DOCUMENTS, PASSAGES, LINKS, BM25, *PREFIXES, VECTORS, PARTITIONS}
     known = (folder / RECORD, *folder.rglob(MANIFEST), *folder.rglob(BUILDING))
     if not ours or (names and not any(path.is_file() for path in known)):
         raise UsageError(
-            f"{folder}: holds files that are not of a build", "Move them away, or choose another --index."
+            f"{folder}: contains files that no build made", "Move them away, or choose another --index."
         )
 
 
@@ -283,7 +283,7 @@ def strange_file(index: Path) -> Path | None:
 
 
 def _files_of(part: Path) -> list[str] | None:
-    """The files that the manifest of a part of ours lists, of any version; None for any other folder."""
+    """The files that the manifest of a Linkseek part lists, of any version; None for any other folder."""
     with suppress(DamagedIndexError):
         manifest = read_json(part / MANIFEST)
         if (
@@ -323,7 +323,7 @@ def link_tree(source: Path, target: Path) -> None:
 
 
 def _exchange(new: Path, place: Path) -> None:
-    """Exchange `new` and what is at `place`, atomically where the system can."""
+    """Exchange `new` and `place`, atomically where the system can."""
     if not place.exists():
         new.rename(place)
         return

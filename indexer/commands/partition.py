@@ -68,9 +68,9 @@ PROGRAM = "linkseek partition"
 class PartitionOptions(Options):
     """Join several indexes as the partitions of one, or split one into partitions.
 
-    Searches of the result ask all partitions: rankings of BM25 and of exact vectors are the same as in
-    one index of all documents, and links lead across partitions. Each partition stays an ordinary index. On
-    one file system files are linked, not copied.
+    A search of the result asks all partitions: rankings of BM25 and of exact vectors are the same as in one
+    index of all documents, and links lead across partitions. Each partition remains an ordinary index. On the
+    same file system, files are hard-linked instead of copied.
     """
 
     indexes: Positional[list[Path]] = Field([])
@@ -78,10 +78,11 @@ class PartitionOptions(Options):
     index: Path | None = None
     """the folder of the index of partitions"""
     split: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """the number of partitions to split the one index into, with about as many passages each"""
+    """the number of partitions to split the index into, of about equal numbers of passages"""
     ray: str | None = None
-    """split on a Ray cluster, an actor for each partition: its address, or local to start one here; the
-    indexes lie on a file system that all machines share"""
+    """split on a Ray cluster, with an actor for each partition: the address of the cluster, or local to start
+    one here; the indexes must be on a file system that all machines share
+    """
 
 
 def main(argv: Sequence[str]) -> None:
@@ -110,7 +111,7 @@ def join_indexes(index: Path, sources: Sequence[Path], command: str = "") -> Ope
     """Make `index` of the indexes in `sources`, or of their partitions, in this order.
 
     Raises `MismatchError` if they were made with different options or encoders, `InputError` for a document
-    that two of them hold, `UsageError` if a file of the user is at the place of `index`.
+    that two of them contain, `UsageError` if a file of the user is at the place of `index`.
     """
     folders = [folder for source in sources for folder in OpenIndex.open(source).folders]
 
@@ -122,7 +123,8 @@ def join_indexes(index: Path, sources: Sequence[Path], command: str = "") -> Ope
 
 
 def split_index(index: Path, source: Path, count: int, command: str = "") -> OpenIndex:
-    """Make `index` of `count` partitions, ranges of the documents of `source` with about as many passages.
+    """Make `index` of `count` partitions, ranges of `source`'s documents with about equal numbers of
+    passages.
 
     Raises `UsageError` if there are too few documents, and the errors of `update_index`.
     """
@@ -155,7 +157,7 @@ def split_index(index: Path, source: Path, count: int, command: str = "") -> Ope
 
 
 def _take(source: Path, stamp: tuple[int, int, int], kept: Sequence[tuple[int, int]], place: Path) -> None:
-    """Make a partition of the index of this stamp; what an earlier attempt has left is removed.
+    """Make a partition of the index of this stamp; leftovers of an earlier attempt are removed.
 
     kept: [start, stop) of the rows of its documents, and of its redirects.
     """
@@ -178,7 +180,7 @@ def _link(source: Path, place: Path, stamp: tuple[int, int, int]) -> None:
     """Link the index of this stamp to a place. Raises `BusyError` if another index has replaced it."""
     link_tree(source, place)
     if index_stamp(source) != stamp:
-        raise BusyError(f"{source}: a new index has replaced it meanwhile", "Run the same command again.")
+        raise BusyError(f"{source}: a new index has since replaced it", "Run the same command again.")
 
 
 def _recorded(whole: OpenIndex, location: str, title: bool) -> Encoder:
@@ -261,7 +263,7 @@ def _global_parts(
 def _of_corpora(partitions: Sequence[OpenIndex]) -> list[IndexManifest]:
     """A manifest for each corpus: the partitions of a split index all have the same.
 
-    A corpus without a hash, because only its first documents were read, is told apart by its whole record.
+    A corpus without a hash, because only its first documents were read, is identified by its whole record.
     """
     corpora = {
         corpus.sha256 or corpus.model_dump_json(): manifest

@@ -48,7 +48,7 @@ class RecallOptions(Options):
     index: Path
     """the folder of the index"""
     encoder: str | None = None
-    """which vectors: a name under dense/ in the index; default the first"""
+    """the name of the vectors, a folder in dense/ of the index; default the first"""
     queries: Path
     """questions in any format that evaluations read"""
     limit: Annotated[int, Field(ge=1)] = 1000
@@ -146,7 +146,7 @@ def _print(measured: Recall) -> None:
         table.add_row(described(row.setting), f"{row.recall:.4f}", f"{row.milliseconds:.1f}{chosen}")
     Console(highlight=False).print(table)
     if measured.chosen.recall < ENOUGH:
-        print(f"No setting reaches {ENOUGH}: this is the best. --faiss compact or Flat has more.")
+        print(f"No setting reaches {ENOUGH}; this is the best. --faiss compact or Flat reaches more.")
 
 
 def described(setting: dict[str, int]) -> str:

@@ -1,7 +1,7 @@
 """linkseek update: add documents to an index and remove some, or keep it in step with a folder.
 
 Entry script: it reads the options, supplies the encoder, calls `indexer.building.updating.growth` or
-`indexer.building.updating.mirror`, and prints what came out.
+`indexer.building.updating.mirror`, and prints the result.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class UpdateOptions(ReadingOptions):
 
     Documents, passages, links, BM25 and all vectors follow; rankings are the same as after a build of the
     final corpus. The index stays intact until the new one replaces it; after an interruption, the same
-    command resumes. Corpora are read as by the build, but for options that are given.
+    command resumes. Corpora are read with the options of the build, unless other options are given.
     """
 
     not_keywords = Options.not_keywords | {"dry_run", "json_"}
@@ -45,30 +45,38 @@ class UpdateOptions(ReadingOptions):
     index: Path | None = None
     """the index to change"""
     add: Path | None = None
-    """a corpus of documents to add, as of linkseek build; one with the id of another replaces it"""
+    """a corpus of documents to add, in any format of linkseek build; a document replaces the one with the
+    same id
+    """
     remove: list[str] = Field([])
-    """ids of documents or redirects to remove, also several between commas, or @FILE with an id a line"""
+    """ids of documents or redirects to remove, separated by commas if several, or @FILE with one id per line
+    """
     mirror: Path | None = None
-    """a corpus of the index, as it is now: changed documents are replaced, missing ones removed, new ones
-    added, renamed ones listed"""
+    """the current state of a corpus of the index: changed documents are replaced, missing ones removed, new
+    ones added, renamed ones listed
+    """
     merge: bool = False
-    """merge the files that earlier updates have left: hundreds slow searches down, which return the same"""
+    """merge the files that earlier updates have left; hundreds of them slow down searches, whose results do
+    not change
+    """
     dry_run: bool = False
-    """of --mirror: change nothing, and list what would change"""
+    """with --mirror: list the changes without making them"""
     max_removed: Annotated[int, Field(ge=0, le=100)] = 50
-    """of --mirror: change nothing if more than this percentage of its documents is missing"""
+    """with --mirror: change nothing if more than this percentage of the index's documents is missing"""
     json_: bool = Field(False, alias="json")
-    """of --mirror: print the changes as JSON, with all names"""
+    """with --mirror: print the changes as JSON, with all names"""
     format: Annotated[str | None, MoreHelp(lambda: ", ".join(all_readers()))] = None
-    """the format of --add, recognised by its content if not given; of --mirror, the format of the build"""
+    """the format of --add, by default recognised by its content; for --mirror, by default the format of the
+    build
+    """
     encoder: list[str] = Field([])
     """further sentence-transformers models, by path or name, whose vectors to add"""
     late: list[str] = Field([])
-    """models whose vectors of tokens to add, for pipelines that re-rank by `late`"""
+    """models whose token vectors to add, for pipelines that re-rank by `late`"""
     sparse: list[str] = Field([])
-    """learned sparse models whose weights of terms to add, for pipelines that search by `sparse`"""
+    """learned sparse models whose term weights to add, for pipelines that search by `sparse`"""
     sparse_terms: Annotated[int, Field(ge=0)] = 0
-    """of the added weights, search only so many of the largest of a passage; 0: all"""
+    """search only the N largest of the added weights of a passage; 0: all"""
     base_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     """the address of the site that the folder is from, if it differs from the one given to the build"""
     faiss: str = AUTO
@@ -76,7 +84,7 @@ class UpdateOptions(ReadingOptions):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where to encode"""
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """processes that parse and threads that index; default one a core"""
+    """processes that parse and threads that index; default one per core"""
 
 
 _CHANGES = {"add", "remove", "encoder", "late", "sparse", "mirror", "base_url", "merge"}
@@ -88,7 +96,7 @@ def main(argv: Sequence[str]) -> None:
     asked = options.model_dump(include=_CHANGES)
     if options.index is None or not any(asked.values()):
         raise UsageError(
-            "--index, or what to change, is missing",
+            "--index or a change is missing",
             f"For example: {PROGRAM} --index index/wiki --add new.jsonl --remove Alan_Turing",
         )
     _check_combination(options)
@@ -132,7 +140,7 @@ def _check_combination(options: UpdateOptions) -> None:
             raise UsageError(f"{of_mirror[name]} needs --mirror", f"For example: {PROGRAM} --mirror docs")
     elif options.add or options.remove or options.merge:
         raise UsageError(
-            "--mirror does not go with --add, --remove or --merge", "Run two commands, one after the other."
+            "--mirror excludes --add, --remove and --merge", "Run two commands, one after the other."
         )
 
 
@@ -165,7 +173,7 @@ def _mirror(
 def _print_comparison(index: str, comparison: CorpusComparison | None, *, would: bool) -> None:
     """Print the numbers of changes, and the first names of each kind."""
     if comparison is None or comparison.is_empty:
-        print(f"{index}: in step, nothing has changed")
+        print(f"{index}: up to date, nothing has changed")
         return
     counts = [f"{count:,} {name}" for name, count in comparison.counts.items()]
     print(f"{index}{' would change' if would else ''}: {', '.join(counts)}")
@@ -180,7 +188,7 @@ def _print_comparison(index: str, comparison: CorpusComparison | None, *, would:
 
 def _print_built(built: Built) -> None:
     counts = built.manifest.counts
-    print(f"It holds {counts.documents:,} documents and {counts.passages:,} passages.")
+    print(f"It contains {counts.documents:,} documents and {counts.passages:,} passages.")
     print("time: " + ", ".join(f"{name} {s:.1f} s" for name, s in built.seconds.items() if s >= 0.05))
 
 
@@ -218,4 +226,4 @@ def _lines(path: Path) -> list[str]:
             return [line.decode("utf-8").removeprefix("\ufeff") for _, line in read_lines(stream)]
         except UnicodeDecodeError as error:
             problem = f"--remove @{path}: cannot be read ({error})"
-            raise InputError(problem, "Give a file with an id a line, in UTF-8.") from None
+            raise InputError(problem, "Give a file with one id per line, in UTF-8.") from None

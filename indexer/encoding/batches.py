@@ -95,15 +95,15 @@ class BatchModel(Protocol):
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """The model's name, for messages."""
 
     @property
     def dimension(self) -> int:
-        """Numbers in a row."""
+        """The number of numbers in a row."""
 
     @property
     def token_budget(self) -> int:
-        """Padded tokens in a batch."""
+        """The maximum number of padded tokens in a batch."""
 
     @property
     def parallel(self) -> Parallel:
@@ -142,12 +142,12 @@ def encoded_batches(
     encode_batch: Callable[[Sequence[Tokens]], Any] | None = None,
 ) -> Iterator[tuple[list[int], Any]]:
     """(positions, their rows) of each batch; on_rows gets its size. encode_batch: in place of the model's."""
-    of_batch = encode_batch or model.encode_tokens
+    rows_of = encode_batch or model.encode_tokens
     lengths = tokens.lengths if isinstance(tokens, TokenRows) else [len(t) for t in tokens]
     batches = list(token_batches(lengths, model.token_budget))
 
     def encode(batch: list[int]) -> Any:
-        return of_batch([tokens[i] for i in batch])
+        return rows_of([tokens[i] for i in batch])
 
     threads = ThreadPoolExecutor(model.parallel.batches, "encode")
     run = threads.map if min(model.parallel.batches, len(batches)) > 1 else map
@@ -189,9 +189,9 @@ def encode_texts(
     if not_finite:
         count, example = counted(not_finite)
         raise InputError(
-            f"{model.name}: its numbers for {count} are not finite; {example}",
-            "Its weights are finite, so its numbers overflow: use another model, or train it again. If its "
-            "numbers in sentence-transformers are finite, please report this as a mistake of Linkseek.",
+            f"{model.name}: its outputs for {count} are not finite; {example}",
+            "Its weights are finite, so its outputs overflow: use another model, or train it again. If its "
+            "outputs in sentence-transformers are finite, please report this as a bug in Linkseek.",
         )
     if zero:
         count, example = counted(zero)

@@ -53,7 +53,7 @@ class Encoder(BatchModel, Protocol):
         """Token ids of passages, cut to the model's length."""
 
     def reading(self, texts: Sequence[str]) -> Reading:
-        """How it reads these texts."""
+        """Facts about how the encoder reads these texts."""
 
     def encode_rows(
         self, tokens: Sequence[Tokens], on_rows: OnRows, first_passage: int
@@ -162,7 +162,7 @@ class EncoderFacts:
     @classmethod
     def of(cls, encoder: Encoder) -> EncoderFacts:
         """The facts of an open encoder."""
-        return cls(**{each.name: getattr(encoder, each.name) for each in fields(cls) if each.compare})
+        return cls(**{field.name: getattr(encoder, field.name) for field in fields(cls) if field.compare})
 
     def _absent(self, *_: object) -> NoReturn:
         """Never called: the model is not here."""

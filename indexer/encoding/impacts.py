@@ -1,8 +1,8 @@
-"""Weights of terms: of each passage some terms of a model's vocabulary, each with its impact, a whole number.
+"""Term weights: of each passage some terms of a model's vocabulary, each with its impact, a whole number.
 
 Learned sparse models (Formal et al. 2021, "SPLADE") give a passage a weight for each term of a vocabulary,
-most of which are 0. A weight is multiplied by the model's scale and rounded. An inverted index holds it where
-it holds how often a word occurs; the score of a passage is a sum of products with the weights of a question.
+most of which are 0. A weight is multiplied by the model's scale and rounded. An inverted index stores it in
+the place of a word's frequency; the score of a passage is a sum of products with the weights of a question.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def impact_codes(weights: NDArray[np.float32], scale: float) -> list[NDArray[np.
 def terms_and_impacts(codes: NDArray[np.uint8], most: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The terms of a passage, ascending, and their impacts, int64 [n] each.
 
-    most: only so many of the largest impacts, of equal ones those of the first terms; 0: all.
+    most: the number of largest impacts to keep; among equal ones the first terms win; 0: all.
     """
     terms, impacts = codes[:, :3].astype(np.int64) @ (1, 1 << 8, 1 << 16), _impacts(codes)
     if 0 < most < len(terms):
@@ -57,7 +57,7 @@ class ImpactTexts:
     """The text of each passage that Lucene indexes, such as "1037|12 2158|205". Read once, in order."""
 
     def __init__(self, shards: Sequence[Shard], most: int) -> None:
-        """most: as of `terms_and_impacts`."""
+        """most: as in `terms_and_impacts`."""
         self._shards = shards
         self._most = most
         self._sums = np.zeros(2, np.int64)  # of the impacts that are kept, and of all
@@ -72,5 +72,5 @@ class ImpactTexts:
 
     @property
     def kept(self) -> float:
-        """The share of the impacts that are kept, of the texts that were read."""
+        """The share of the impacts that were kept in the texts read so far."""
         return float(self._sums[0] / max(self._sums[1], 1))

@@ -1,7 +1,7 @@
 """Vectors in shards: float16 arrays of a fixed range of rows each, checksummed, memory-mapped.
 
-    NNNNN.npy   float16 [rows, d], readable by numpy alone; or of tokens, uint8: their codes [T, c], then
-                where those of each row end, int64 [rows]
+    NNNNN.npy   float16 [rows, d], readable by numpy alone; or for tokens, uint8: their codes [T, c], then
+        where those of each row end, int64 [rows]
     NNNNN.json  first_row, rows, dimension (of tokens, c), sha256 of the .npy file; written last
 
 A shard is written completely or not at all, so that encoding can resume.
@@ -59,7 +59,7 @@ class OpenShards(ABC, Generic[V]):
     """Shards by row, memory-mapped when first read, without read-ahead."""
 
     def __init__(self, shards: Sequence[Shard], dimension: int | None = None) -> None:
-        """dimension: of all shards; by default that of the first."""
+        """dimension: the dimension of all shards; by default the first shard's."""
         self._shards = shards
         self._dimension = dimension or (shards[0].dimension if shards else 0)
         self._first = np.array([shard.first_row for shard in shards])
@@ -78,7 +78,7 @@ class OpenShards(ABC, Generic[V]):
         """A shard, given its file. Raises `DamagedIndexError` if it does not fit."""
 
     def _places(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], V, NDArray[np.int64]]]:
-        """Each shard that holds some of the rows: the places of these in `rows`, the shard, its own rows."""
+        """Each shard with some of the rows: their places in `rows`, the shard, and its own row numbers."""
         numbers = np.searchsorted(self._first, rows, side="right") - 1  # [n]
         order = np.argsort(numbers, kind="stable")
         for places in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
@@ -141,7 +141,7 @@ def interleaved(
 
 
 def joined_shards(several: Iterable[Sequence[Shard]]) -> list[Shard]:
-    """The shards of several indexes as those of one: rows count on from one index to the next."""
+    """The shards of several indexes as one list: rows count on from one index to the next."""
     joined, first = list[Shard](), 0
     for shards in several:
         joined += [replace(shard, first_row=first + shard.first_row) for shard in shards]
@@ -194,7 +194,7 @@ def write_shard(folder: Path, number: int, first_row: int, vectors: NDArray[Any]
         row = first_row + int(np.argmin(np.isfinite(halves).all(axis=1)))
         raise InputError(
             f"the encoder's vector of passage {row:,} is not finite or beyond float16's 65,504",
-            "Indexes hold vectors in half precision: use another --encoder, or one that scales its vectors.",
+            "Indexes store vectors in half precision: use another --encoder, or one that scales its vectors.",
         )
     return _write(_path(folder, number), first_row, halves, *halves.shape)
 
@@ -231,7 +231,7 @@ def read_shard(folder: Path, number: int, *, verify: bool = True) -> Shard | Non
 
 
 def open_shards(folder: Path, rows: int) -> list[Shard]:
-    """All shards of a folder in order. Raises `DamagedIndexError` unless they hold rows 0 to `rows`."""
+    """All shards of a folder in order. Raises `DamagedIndexError` unless they contain rows 0 to `rows`."""
     shards: list[Shard] = []
     expected = 0
     while expected < rows:

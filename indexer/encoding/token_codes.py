@@ -1,4 +1,4 @@
-"""Vectors of tokens, several for each passage, in codes of 4 or 2 bits a number.
+"""Token vectors, several for each passage, in codes of 4 or 2 bits a number.
 
 A vector is rotated by fixed signs and a discrete cosine transform. After that its numbers are nearly normally
 distributed with a variance of 1/d, whichever model made it, and each is replaced by the nearest of the 16 or
@@ -20,7 +20,7 @@ _LEVELS = {
     2: (0.1175, (0.4528, 1.5104)),
     4: (0.009497, (0.1284, 0.3881, 0.6568, 0.9424, 1.2562, 1.6181, 2.0691, 2.7326)),
 }
-"""Of the standard normal distribution by bits: the distortion, and the positive half of the levels."""
+"""For the standard normal distribution, by bits: the distortion, and the positive half of the levels."""
 _SEED = 1
 _LENGTH = np.dtype("<f2")
 
@@ -44,7 +44,7 @@ class TokenCodes:
 
     @classmethod
     def of(cls, passages: Sequence[NDArray[np.uint8]], width: int) -> TokenCodes:
-        """Of the codes of each passage; width: bytes of a token."""
+        """From the codes of each passage; width: bytes per token."""
         ends = np.cumsum([len(codes) for codes in passages], dtype=np.int64)
         return cls(np.concatenate([np.empty((0, width), np.uint8), *passages]), ends)
 
@@ -52,8 +52,8 @@ class TokenCodes:
 class Quantizer:
     """Codes of vectors of one dimension.
 
-    bits: of a number. unit: whether all vectors have length 1; else each code ends with its length, in
-    float16.
+    bits: bits per number. unit: whether all vectors have length 1; otherwise each code ends with the length,
+    in float16.
     """
 
     def __init__(self, dimension: int, bits: int, *, unit: bool) -> None:
@@ -76,11 +76,11 @@ class Quantizer:
 
     @property
     def width(self) -> int:
-        """Bytes of a token."""
+        """Bytes per token."""
         return self._numbers // len(self._shifts) + (0 if self._unit else _LENGTH.itemsize)
 
     def rotated(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Vectors [T, d] as [T, D], whose inner products with decoded codes are those of the vectors."""
+        """Vectors [T, d] as [T, D], with the vectors' inner products with decoded codes."""
         return np.asarray(vectors @ self._rotation, np.float32)
 
     def encode(self, vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -106,7 +106,7 @@ class Quantizer:
         return np.asarray(numbers * lengths, np.float32)
 
     def products(self, query: NDArray[np.float32], codes: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """The inner products of tokens with those of a query [L, d], float32 [T, L]."""
+        """The inner products of tokens with a query's tokens [L, d], float32 [T, L]."""
         return np.asarray(self.decode(codes) @ self.rotated(query).T, np.float32)
 
     def scores(
@@ -130,5 +130,5 @@ class Quantizer:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Everything that codes depend on, for the identity of an encoder."""
+        """Everything on which codes depend, for the identity of an encoder."""
         return {"bits": 8 // len(self._shifts), "rotation": f"dct-{_SEED}"}

@@ -40,7 +40,7 @@ def utf8_head(head: bytes) -> bytes:
 
 
 def as_utf8(stream: BinaryIO) -> BinaryIO:
-    """The stream as UTF-8 without a byte order mark; one that is so already is the same stream.
+    """The stream as UTF-8 without a byte order mark; a stream in UTF-8 is returned unchanged.
 
     Reading raises `InputError` for UTF-16 that is damaged or cut off.
     """

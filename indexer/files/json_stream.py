@@ -54,7 +54,7 @@ def read_entries(stream: BinaryIO, file: str) -> Iterator[bytes]:
         if byte in (b"", b"\\"):
             chunk = read(_CHUNK)
             if not chunk:
-                raise InputError(f"{file}, after entry {count:,}: the JSON is cut off", AGAIN)
+                raise InputError(f"{file}, after entry {count:,}: the JSON ends early", AGAIN)
             buffer, start, at = buffer[start:] + chunk, 0, at - start
             if len(buffer) > MAX_RECORD:
                 hint = "A bracket or a quotation mark is missing near its start. " + AGAIN
@@ -128,5 +128,5 @@ def json_object(line: bytes, place: str, expected: str) -> dict[str, Any]:
 
 
 def _converted(is_array: bool, expected: str) -> str:
-    command = "jq -c '.[]' FILE" if is_array else "jq -c . FILE (of a list under a key: jq -c '.KEY[]' FILE)"
+    command = "jq -c '.[]' FILE" if is_array else "jq -c . FILE (for a list under a key: jq -c '.KEY[]' FILE)"
     return f"Convert it: {command} > FILE.jsonl. {expected}"

@@ -130,7 +130,7 @@ def _why_not_followed(real: str, root: str) -> str:
     path = Path(real)
     if path.is_dir():
         return "symbolic link to a folder"
-    return "" if path.exists() else "symbolic link to nothing"
+    return "" if path.exists() else "broken symbolic link"
 
 
 def suffix_of(name: str) -> str:
@@ -138,7 +138,7 @@ def suffix_of(name: str) -> str:
     suffix = PurePosixPath(name).suffix.lower()
     if not suffix:
         return "without suffix"
-    return suffix if len(suffix) <= 10 and suffix[1:].isalnum() else "with another suffix"
+    return suffix if len(suffix) <= 10 and suffix[1:].isalnum() else "with other suffixes"
 
 
 def folder_suffixes(folder: Path) -> Counter[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def share(path: Path) -> None:
-    """Give a file, or a folder with all that is in it, the permissions that new ones of this user have.
+    """Give a file, or a folder with all its contents, the permissions of this user's new files.
 
     The libraries' weights and temporary folders are for their user alone, and models are meant to be shared.
     """

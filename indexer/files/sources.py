@@ -70,15 +70,15 @@ _ZIP = b"PK\x03\x04"
 _ARCHIVES = {
     b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x"),
     b"Rar!": ("a RAR archive", "unrar x"),
-    b"\x04\x22\x4d\x18": ("a file of lz4", "lz4 -d"),
-    b"LZIP": ("a file of lzip", "lzip -d"),
-    b"\x1f\x9d": ("a file of compress", "gzip -d"),
+    b"\x04\x22\x4d\x18": ("an lz4 file", "lz4 -d"),
+    b"LZIP": ("an lzip file", "lzip -d"),
+    b"\x1f\x9d": ("a file of the program compress", "gzip -d"),
     b"PK\x05\x06": ("an empty zip archive", "unzip"),
 }
 _TAR_MARK = slice(257, 262)
 
 
-AGAIN = "Download or copy it again; of a corpus, --on-error skip keeps the intact part."
+AGAIN = "Download or copy it again; for a corpus, --on-error skip keeps the intact part."
 """The hint of errors in the middle of a file."""
 
 
@@ -173,7 +173,7 @@ class ByteSource(io.RawIOBase):
             raise self._archive("a tar archive", "tar -xf")
 
     def _archive(self, kind: str, command: str) -> ArchiveError:
-        hint = f"Unpack it ({command} {self.path.name}) and give the file or folder that comes out."
+        hint = f"Unpack it ({command} {self.path.name}) and give the unpacked file or folder."
         return ArchiveError(f"{self.path}: {kind}", hint)
 
     def _unzipped(self) -> Iterator[bytes]:
@@ -357,12 +357,12 @@ def read_head(path: Path, size: int = 1 << 16) -> bytes:
 def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """(number from 1, line without its end), skipping blank lines.
 
-    Lines end at "\\n" alone: real texts hold U+0085 and U+2028, at which str.splitlines would break.
+    Lines end at "\\n" alone: real texts contain U+0085 and U+2028, at which str.splitlines would break.
     Raises `InputError` for a line longer than `MAX_RECORD`.
     """
     for number, line in enumerate(iter(partial(stream.readline, MAX_RECORD), b""), start=1):
         if len(line) == MAX_RECORD:
-            hint = "Check that it is a text file with one record a line."
+            hint = "Check that it is a text file with one record per line."
             raise InputError(f"{stream.name}, line {number:,}: longer than {MAX_RECORD:,} bytes", hint)
         line = line.rstrip(b"\r\n")
         if line.strip():

@@ -12,7 +12,7 @@ ENGLISH = "en"
 """The language where nothing says or shows another, and of indexes that name none."""
 
 SEVERAL = "mul"
-"""ISO 639-2's code for texts in several languages, none of which most of a corpus is in."""
+"""ISO 639-2's code for several languages, for a corpus without a prevailing language."""
 
 _SAME = {
     "nb": "no", "nn": "no", "als": "de", "gsw": "de", "bar": "de", "simple": "en", "pcm": "en",
@@ -33,7 +33,7 @@ TWO_LETTERS = frozenset((
     "rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts "
     "tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu "
 ).split())  # fmt: skip
-"""ISO 639-1."""
+"""The codes of ISO 639-1."""
 _CODE = re.compile(r"([A-Za-z]{2,3}|simple)(?:[-_.@][A-Za-z0-9_.@-]*)?")
 
 

@@ -16,7 +16,7 @@ from pydantic import AfterValidator
 from linkseek.indexer.language.codes import ENGLISH, SEVERAL, TWO_LETTERS, language_code
 
 METADATA = "language"
-"""The key of a document's metadata that holds the language it is in, as its source names it."""
+"""The key of a document's metadata that contains the language it is in, as its source names it."""
 
 SAMPLE = 200
 """The number of documents that are looked at."""
@@ -33,7 +33,8 @@ _ALIKE = ({"id", "ms"}, {"da", "no"}, {"hr", "bs", "sr"})
 def language_of(texts: Sequence[str], said: Iterable[str] = ()) -> tuple[str, str]:
     """The code of a corpus' language and how it was decided, in words.
 
-    texts: of a sample of its documents. said: the languages that documents name, "" for one that names none.
+    texts: the texts of a sample of its documents. said: the languages that documents name, "" for one that
+    names none.
     """
     named = Counter(filter(None, map(language_code, said)))
     if named.total() > len(texts) / 2:
@@ -47,7 +48,7 @@ def language_of(texts: Sequence[str], said: Iterable[str] = ()) -> tuple[str, st
     if counts.total() < _MIN_BYTES:
         together = _detected_together(starts) if total >= _MIN_TOGETHER else ""
         if not together:
-            return ENGLISH, "nothing says another, and there is too little text to tell"
+            return ENGLISH, "assumed, as there is too little text to detect it"
         if len(counts) <= 1:
             counts = Counter({together: total})
     return _majority(counts), "detected; --language CODE names another"

@@ -18,7 +18,7 @@ JOINED_RUN = rf"[{JOINED}][{JOINED}{_MARKS}]*+"
 """A pattern of a run without blanks."""
 _CHARACTER = regex.compile(rf"[{JOINED}]")
 _CANDIDATE = re.compile("[\u0e00-\u1fff\u2e80-\ud7ff\uf900-\uffef\U00010000-\U0003ffff]")
-"""Holds all of these characters, and others."""
+"""A superset of these characters, quick to test."""
 _PIECE = regex.compile(rf"(?P<run>{JOINED_RUN})|(?:(?![{JOINED}])\S)++")
 _RUN = regex.compile(rf"[{_BY_DICTIONARY}][{_BY_DICTIONARY}{_MARKS}]*+")
 _MAX_RUN = 1 << 16  # characters that ICU gets at once

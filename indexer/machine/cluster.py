@@ -108,8 +108,8 @@ def worker_pool(
     """Workers for functions: processes of this machine, or `Actors` while this process is `connected`.
 
     begin(*arguments) is called first in each. If a process dies, the pool is broken. On a cluster the work of
-    an actor that dies, or hangs (unless patience is None), is done again, so it must begin by removing what
-    it leaves behind.
+    an actor that dies, or hangs (unless patience is None), is done again, so it must begin by removing its
+    own leftovers.
     """
     if _rays:
         return Actors(_rays[-1], processes, begin, arguments, patience=patience)
@@ -126,7 +126,7 @@ class ClusterQuestion:
 
 
 class _Worker:
-    """The actor: it calls functions."""
+    """An actor that calls functions."""
 
     def __init__(self, begin: Callable[..., object] | None, arguments: Sequence[object]) -> None:
         self._begin = partial(begin, *arguments) if begin else None
@@ -164,10 +164,10 @@ class Actors(ThreadPoolExecutor):
     ) -> None:
         """Start the actors; each calls begin(*arguments) before its first work.
 
-        begin: a function, or a class: then an instance is the first argument of every function.
-        patience: an actor hangs after these seconds, and `LATE` times the longest that the same function has
-        taken; doubled at each attempt. None: never. any_first: not before the function has returned once.
-        needs: what an actor reserves, as for Ray; by default nothing, spread over all machines.
+        begin: a function, or a class: then an instance is the first argument of every function. patience: an
+        actor hangs after these seconds, and `LATE` times the longest that the same function has taken;
+        doubled at each attempt. None: never. any_first: not before the function has returned once. needs: the
+        resources that an actor reserves, in Ray's form; by default nothing, spread over all machines.
         """
         super().__init__(count, "ray")
         options: dict[str, Any] = needs or {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
@@ -190,11 +190,11 @@ class Actors(ThreadPoolExecutor):
     def ask(
         self, question: ClusterQuestion, what: str = "a task", attempts: int | None = None
     ) -> Future[Any]:
-        """The answer of one of the actors. what: is asked about, for messages."""
+        """The answer of one of the actors. what: the subject of the question, for messages."""
         return super().submit(self._run, question, what, attempts or ATTEMPTS)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """As in the base; ends the actors. With cancel_futures also those that are at work."""
+        """As in the base; ends the actors. With cancel_futures also busy ones."""
         if cancel_futures:
             super().shutdown(wait=False, cancel_futures=True)
             self._kill()
@@ -228,7 +228,7 @@ class Actors(ThreadPoolExecutor):
         )
 
     def _attempt(self, question: ClusterQuestion, patience: float) -> tuple[Any, str]:
-        """The answer of an actor, and what is wrong with the actor, which is then replaced."""
+        """The answer of an actor, and the fault of the actor, which is then replaced."""
         actor, problem = self._take(), ""
         if actor is None:
             return None, f"did not start in {self._patience or 0.0:.0f} s"
@@ -265,7 +265,7 @@ class Actors(ThreadPoolExecutor):
         return None
 
     def _answer(self, actor: Any, question: ClusterQuestion, patience: float) -> tuple[Any, str]:
-        """The answer of an actor, or what is wrong with the actor."""
+        """The answer of an actor, or the fault of the actor."""
         errors, started = self._ray.exceptions, time.monotonic()
         function = question.function
         self._beginning.pop(actor, None)
@@ -303,7 +303,7 @@ _FAULTS = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
 def _own_handlers_of_faults() -> Iterator[None]:
     """Keep the handlers of faults: Java uses faults of memory, which Ray would take for crashes.
 
-    Does nothing on Windows, where faults are no signals.
+    Does nothing on Windows, where faults are not signals.
     """
     if os.name != "posix":
         yield

@@ -15,7 +15,7 @@ class Once(Generic[V]):
     """Values by key, made when they are first asked for; threads that ask for the same one wait for it.
 
     Different keys do not wait for each other. A value that could not be made is tried again by the next
-    thread that asks; those that were waiting for it get its error.
+    thread that asks; threads waiting for it get its error.
     """
 
     def __init__(self, make: Callable[..., V], made: MutableMapping[Hashable, V] | None = None) -> None:

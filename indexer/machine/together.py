@@ -1,9 +1,9 @@
 """Independent tasks at the same time, and how they end.
 
-The stages of a build spend their time in Java, in a model, in hashing, all of which release Python's lock, so
+The stages of a build spend their time in Java, in a model or in hashing, which all release Python's lock, so
 a thread each is enough; work that holds the lock goes to the processes of a `ProcessPool`. A failed task
-stops the others: a task that calls `Stop.check` now and then ends as soon as another task has failed,
-Ctrl-C was pressed, or SIGTERM came.
+stops the others: a task that calls `Stop.check` now and then ends as soon as another task has failed, Ctrl-C
+was pressed, or SIGTERM came.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def bundled(name: str) -> Path:
 def own_command(*words: str) -> list[str]:
     """The command line of `linkseek WORDS` for a process of its own.
 
-    With -P no module in the working folder takes the place of one of ours.
+    With -P no module in the working folder replaces one of Linkseek's.
     """
     return [sys.executable, "-P", "-m", "linkseek", *words]
 

@@ -9,4 +9,4 @@ DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 MULTILINGUAL = "multilingual-e5-small"
 """The encoder for other languages than English."""
 SAMPLE_INDEX = Path("index/sample")
-"""The index of the bundled sample: what `linkseek build` makes without arguments."""
+"""The index of the bundled sample, which `linkseek build` makes without arguments."""

@@ -2,8 +2,8 @@
 
 Everything that a user can cause (a damaged file, a misspelt option, a full disk) is raised as a
 `LinkseekError`; every command runs inside `exit_on_error`, which prints it without a traceback. Any other
-exception that it does not know is a bug, and its traceback goes to a file. Only quick imports stand here:
-Ctrl-C is waited for from the first instruction on.
+exception that it does not know is a bug, and its traceback goes to a file. Only quick imports are here,
+because Ctrl-C is handled from the first instruction on.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class DamagedIndexError(LinkseekError):
 
 
 class NoIndexError(DamagedIndexError):
-    """A path that holds no index. `near`: which indexes there are, or which is meant."""
+    """A path that contains no index. `near`: which indexes there are, or which is meant."""
 
     def __init__(self, message: str, hint: str = "", near: str = "") -> None:
         super().__init__(message, f"{near} {hint}".strip())
@@ -88,7 +88,7 @@ def exit_on_error(program: str, *, resumes: bool = False) -> Iterator[None]:
     """Run a command: however it ends, with a sentence and a documented exit code, without a traceback.
 
     A `LinkseekError` has its own message and code. What the system refuses, too little memory, Ctrl-C and
-    SIGTERM have theirs; any other exception is a mistake of ours, and leaves a file with a report. Characters
+    SIGTERM have theirs; any other exception is a bug, and leaves a file with a report. Characters
     that the standard output's encoding lacks are printed as question marks. resumes: whether the same command
     resumes after an interruption.
     """
@@ -119,7 +119,7 @@ def exit_on_error(program: str, *, resumes: bool = False) -> Iterator[None]:
 
 
 def run_command(module: str, *, resumes: bool = False) -> None:
-    """Run a module of ours as a script; its imports, which take time, can be interrupted as well."""
+    """Run a module of Linkseek as a script; its imports, which take time, can be interrupted as well."""
     with exit_on_error(module.rpartition(".")[2], resumes=resumes):
         import_module(module).main(sys.argv[1:])
 
@@ -127,13 +127,13 @@ def run_command(module: str, *, resumes: bool = False) -> None:
 class Interruption:
     """Ctrl-C and SIGTERM raise `KeyboardInterrupt`, but end the process at once while a library is imported.
 
-    There an exception is lost in the callbacks of Python's import system, or crashes what is half loaded.
+    There an exception is lost in the callbacks of Python's import system, or crashes half-loaded modules.
     SIGTERM is how schedulers and containers end a process; temporary files and other processes go, too, and a
     second one ends it at once.
     """
 
     def __init__(self, message: str) -> None:
-        """message: what a command says at its end."""
+        """message: the last line of a command."""
         self.message = message
         self.exit_code = 128 + signal.SIGINT
 
@@ -197,7 +197,7 @@ def _check_process() -> None:
 
 
 def _explain(program: str, error: BaseException, interruption: Interruption) -> int:
-    """Print what happened, and return the exit code."""
+    """Print the error, and return the exit code."""
     if isinstance(error, BrokenPipeError):
         return _PIPE_CLOSED
     if isinstance(error, KeyboardInterrupt):
@@ -229,7 +229,7 @@ def _as_ours(error: BaseException) -> LinkseekError | None:
     if "home directory" in text:
         return MachineError("this user has no home folder", "Set the environment variable HOME to a folder.")
     if isinstance(error, RecursionError):
-        return InputError("an input is nested too deeply", "Our own formats have fewer than ten levels.")
+        return InputError("an input is nested too deeply", "Linkseek's formats have fewer than ten levels.")
     if isinstance(error, OverflowError):
         return InputError(f"a number is too large ({text})", "Use a smaller one.")
     if isinstance(error, UnicodeEncodeError) or "surrogates not allowed" in text:  # orjson has a TypeError
@@ -254,8 +254,8 @@ def raise_of_machine(error: BaseException) -> None:
 def _error_number(error: BaseException) -> int:
     """The system's number (errno) of an error, also of a library that only has its words; 0 for others."""
     text = str(error)
-    if of_rust := re.search(r"\(os error (\d+)\)", text):
-        return int(of_rust[1])
+    if rust_error := re.search(r"\(os error (\d+)\)", text):
+        return int(rust_error[1])
     if isinstance(error, OSError) and error.errno:
         return error.errno
     if isinstance(error, OSError) and "requested and" in text:
@@ -273,7 +273,7 @@ def _no_memory(text: str) -> MachineError:
 
 
 def _report(program: str, error: BaseException) -> str:
-    """Write a report on a mistake of ours; where it is, for people."""
+    """Write a report on a bug; returns its place, for people."""
     import tempfile
     import traceback
 
@@ -284,7 +284,7 @@ def _report(program: str, error: BaseException) -> str:
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
     except OSError:  # nowhere to write
-        return f"Please report it with what follows.\n{text}"
+        return f"Please report it with the following lines.\n{text}"
     return f"Please report it, with the file {path}"
 
 
@@ -309,7 +309,7 @@ def _to_stderr(text: str) -> None:
 
 
 _PIPE_CLOSED = 128 + 13
-"""The exit code where the reader of our output has gone, as of a program that SIGPIPE ends."""
+"""The exit code when the reader of the output has closed it, as for a program that SIGPIPE ends."""
 
 _LEAST_MEMORY = 1 << 30
 
@@ -328,7 +328,7 @@ _OF_THE_FILE = {
     errno.EINVAL,
     errno.ENXIO,
 }
-"""Numbers that say what is, or is not, at a path; all others are the machine's."""
+"""The numbers of errors about the kind or absence of a file; all others are the machine's."""
 
 _OS_HINT = "The system refused this. Check the path and the machine."
 
@@ -342,7 +342,7 @@ _OS_HINTS = {
     errno.EISDIR: "There is a folder where a file is expected. Choose another name.",
     errno.EEXIST: "A part of this path is a file. Choose another folder.",
     errno.ENOTEMPTY: "The folder is not empty. Choose another folder.",
-    errno.ELOOP: "The symbolic links of this path lead in a circle, or links are not followed there.",
+    errno.ELOOP: "The symbolic links of this path form a circle, or links are not followed there.",
     errno.EBUSY: "It is in use, perhaps as a mount point. Choose another folder.",
     errno.ENAMETOOLONG: "Choose a shorter name.",
     errno.EFBIG: "The file would be larger than the system allows here (ulimit -f). Choose another folder.",

@@ -1,4 +1,4 @@
-"""Lines on stderr, with no library but Python's: what torch and numpy alone can run logs too."""
+"""Lines on stderr, with Python's library alone, so that code without other packages can log, too."""
 
 from __future__ import annotations
 

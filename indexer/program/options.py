@@ -2,9 +2,9 @@
 
 `parse_options` reads the options of a command, a subclass of `Options`: each field is a flag
 (`--passage-words 100`) and a key of the file of `--config` (`passage_words = 100`). `parse_config` reads the
-settings of a training, a tree of tables: CONFIG.toml with any value replaced by `--table.key VALUE` or
-`--set table.key=VALUE`. The command line wins over the file in both. Configuration ends here: what is called
-gets plain keyword arguments. A service also reads its options from the environment (`parse_service_options`).
+settings of a training, a tree of tables: CONFIG.toml with any value replaced by `--table.key VALUE` or `--set
+table.key=VALUE`. The command line wins over the file in both. Configuration ends here: functions get plain
+keyword arguments. A service also reads its options from the environment (`parse_service_options`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from linkseek.indexer.program.text import nearest
 class Options(Settings):
     """The options of one command.
 
-    The docstring of a switch that is on says what it does, as a command: "read the title". Its flag is
+    The docstring of a switch describes its effect when on, as a command: "read the title". Its flag is
     `--no-title`, whose help is "do not read the title".
     """
 
@@ -56,7 +56,7 @@ class Options(Settings):
 
 @dataclass(frozen=True)
 class MoreHelp:
-    """Metadata of a field whose help text ends with what is only known at run time, such as all readers."""
+    """Metadata of a field whose help text ends with something known only at run time, such as all readers."""
 
     text: Callable[[], str]
     """called when `--help` is asked for"""
@@ -135,7 +135,7 @@ def _parse(options: type[T], argv: Sequence[str], program: str, environment: Val
     if environment:
         hint += f" From the environment: {', '.join(_ENVIRONMENT + name.upper() for name in environment)}."
     file = Path(given["config"]) if "config" in given else None
-    values = read_toml(file, "Write name = value, one a line.") if file else {}
+    values = read_toml(file, "Write name = value, one per line.") if file else {}
     values = {key.replace("-", "_"): value for key, value in values.items()}
     if "config" in values:
         raise UsageError(f'{file}: unknown key "config"', "An options file cannot name another options file.")
@@ -143,7 +143,7 @@ def _parse(options: type[T], argv: Sequence[str], program: str, environment: Val
 
 
 class _TrainingWords(Settings):
-    """What a training command reads besides its settings."""
+    """The arguments of a training command besides its settings."""
 
     config: Positional[Path]
     """the settings file, or the name of one in configs/, such as hlp-pretrain"""
@@ -165,7 +165,7 @@ def parse_config(model: type[Config], argv: Sequence[str], program: str) -> Conf
 
 
 def _merge(values: Values, given: Values) -> Values:
-    """Both, the given ones where both have a value; tables are merged key by key."""
+    """Both merged, where given values win; tables are merged key by key."""
     merged = dict(values)
     for key, value in given.items():
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
@@ -186,7 +186,7 @@ class _Flag:
 
     @property
     def is_word(self) -> bool:
-        return any(each is _WORD for each in self.field.metadata)
+        return any(item is _WORD for item in self.field.metadata)
 
     @property
     def is_switch(self) -> bool:
@@ -195,12 +195,12 @@ class _Flag:
 
     @property
     def types(self) -> list[Any]:
-        """The types of its values, and those that these are made of."""
+        """The types of its values, and their component types."""
         return list(types_in([self.field.annotation]))
 
     @property
     def is_list(self) -> bool:
-        return any(get_origin(each) is list for each in self.types)
+        return any(get_origin(kind) is list for kind in self.types)
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of argparse's `add_argument`."""
@@ -214,7 +214,7 @@ class _Flag:
         return same | {"metavar": self._metavar()} | several
 
     def value(self, read: Any) -> Any:
-        """The value of the field, given what argparse has read: numbers may also have commas between them."""
+        """The value of the field, from argparse's values: numbers may also be separated by commas."""
         if not isinstance(read, list):
             return read
         if str not in self.types and Path not in self.types:
@@ -230,7 +230,7 @@ class _Flag:
         return next(name for kind, name in _METAVARS.items() if kind in self.types)
 
     def _help(self) -> str:
-        """Its docstring, with what is only known now, and its default."""
+        """Its docstring, with the part known only at run time, and its default."""
         more = [extra.text() for extra in self.field.metadata if isinstance(extra, MoreHelp)]
         text = ": ".join([self.field.description or "", *more])
         default = self.field.get_default(call_default_factory=True)
@@ -321,11 +321,11 @@ def _before_words(flags: Mapping[str, _Flag], argv: Sequence[str]) -> list[str]:
 
 
 def _unknown(flags: Mapping[str, _Flag], model: type[Settings], word: str, *more: str) -> str:
-    """What is wrong with words that a command does not know, and what is meant."""
+    """The fault of words that a command does not know, and a suggestion."""
     if word.startswith("-"):
         name = word.partition("=")[0]
         if name in flags:  # a word of the command
-            return f"unknown option {name}. Leave {name} out, and give its value alone."
+            return f"unknown option {name}. Omit {name}, and give only its value."
         return f"unknown option {name}. {nearest(name, flags)}"
     if more and f"--{word}" in flags:
         return f"{word}: an option begins with --. Did you mean --{word} {more[0]}?"

@@ -17,7 +17,7 @@ from linkseek.indexer.program.text import CONTROLS, DIRECTIONS, SURROGATES, esca
 MAX_NAME = 200
 """Bytes of a name. File systems take 255; our suffixes follow, such as `.step.json.linkseek-lock`."""
 MAX_PARTS = 16
-"""Folders and file of a path together."""
+"""The maximum number of parts of a path, folders and file together."""
 
 NAME_HINT = f"Use letters, digits, hyphens and underscores, {MAX_NAME} bytes at most."
 
@@ -32,10 +32,10 @@ def name_problem(name: str) -> str:
     if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME:
         return f"has more than {MAX_NAME} bytes"
     if not _REFUSED.isdisjoint(name):
-        return "holds a slash, or a character that cannot be printed"
+        return "contains a slash, or a character that cannot be printed"
     looks = without_hidden(unicodedata.normalize("NFKC", name))
     if not re.sub(r"[.\s]", "", looks):
-        return "is empty, or made of dots and spaces"
+        return "is empty, or consists of dots and spaces"
     if name.endswith(".") or name[-1].isspace():
         return "ends with a dot or a space"
     if _DRIVE.match(looks) or _DEVICE.fullmatch(looks):
@@ -66,8 +66,8 @@ def check_path(path: str, what: str) -> str:
 def inside(folder: Path, name: str, what: str = "the name", pattern: str = "{}") -> Path:
     """The path of a file or folder inside a folder. Nothing is created or opened.
 
-    pattern: what we add to the name, such as "{}.trec". Raises `UsageError` unless the name is plain and the
-    path, with all links followed, lies below the folder.
+    pattern: the additions to the name, such as "{}.trec". Raises `UsageError` unless the name is plain and
+    the path, with all links followed, lies below the folder.
     """
     return _joined(folder, pattern.format(check_name(name, what)), what)
 
@@ -103,7 +103,7 @@ def check_file(path: Path) -> None:
     """Raises `InputError` unless there is a regular file: a pipe may never end, and a device never does."""
     if not path.is_file():
         if path.exists() and not path.is_dir():
-            hint = "Write its content into a file first: it is read more than once."
+            hint = "Write its content to a file first, because it is read more than once."
             raise InputError(f"{path}: a pipe or a device, not a file", hint)
         problem = "a folder, not a file" if path.is_dir() else "no such file"
         raise InputError(f"{path}: {problem}", "Check the path.")

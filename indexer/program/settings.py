@@ -23,7 +23,7 @@ from linkseek.indexer.program.text import nearest
 Values = dict[str, Any]
 
 Seed = Annotated[int, Field(ge=0, lt=1 << 32)]
-"""Of every draw; NumPy's older generators take no other."""
+"""The seed of every draw; NumPy's older generators take no other."""
 
 
 class Settings(BaseModel):
@@ -69,7 +69,7 @@ class Settings(BaseModel):
         """Refuse values no library takes: NUL, numbers of more than 64 bits, paths that nothing can name."""
         for item in value if isinstance(value, list | tuple) else [value]:
             if isinstance(item, str | Path) and "\0" in str(item):
-                raise ValueError("holds the character NUL")
+                raise ValueError("contains the character NUL")
             if isinstance(item, int) and abs(item) >= 1 << 63:
                 raise ValueError("the number has more than 64 bits")
             if isinstance(item, Path):
@@ -85,14 +85,14 @@ def _check_path(path: Path) -> None:
         raise ValueError("the path is not UTF-8; rename the file or folder") from None
     except OSError as error:  # any other is met, and told, where the path is used
         if error.errno == errno.ELOOP:
-            raise ValueError("symbolic links that lead in a circle") from None
+            raise ValueError("symbolic links that form a circle") from None
 
 
 T = TypeVar("T", bound=Settings)
 
 
 def is_table(annotation: Any) -> bool:
-    """Whether a field holds a table of its own."""
+    """Whether a field contains a table of its own."""
     return isinstance(annotation, type) and issubclass(annotation, Settings)
 
 
@@ -137,7 +137,9 @@ def read_toml(path: Path, hint: str) -> Values:
 
 
 def parse_toml(text: str, name: str) -> Values:
-    """The tables of a text. Raises `UsageError` for values that Python cannot hold, else TOMLDecodeError."""
+    """The tables of a text. Raises `UsageError` for values that Python cannot represent, else
+    TOMLDecodeError.
+    """
     try:
         if _LONG_KEY.search(text):
             raise RecursionError
@@ -153,7 +155,7 @@ def parse_toml(text: str, name: str) -> Values:
 def override(values: Values, overrides: Sequence[str]) -> Values:
     """Settings with values replaced: TABLE.KEY=VALUE, or TABLE.NUMBER.KEY=VALUE in a list of tables.
 
-    Numbers count from 1. VALUE is TOML; what is not is taken as text. The given dictionary is changed.
+    Numbers count from 1. VALUE is TOML; anything else is taken as text. The given dictionary is changed.
     """
     for text in overrides:
         key, equals, value = text.partition("=")
@@ -189,8 +191,8 @@ def validate(
 ) -> T:
     """Values as a model.
 
-    file: where they come from, and the table in it. given: those that came from the command line instead.
-    hint: instead of the model's. Raises `UsageError` for the first unknown key, with the nearest known one;
+    file: where they come from, and the table in it. given: the keys that came from the command line. hint:
+    instead of the model's. Raises `UsageError` for the first unknown key, with the nearest known one;
     otherwise for everything that is missing or invalid.
     """
     hint = hint or model.hint
@@ -198,7 +200,7 @@ def validate(
         return model.model_validate(values)
     except ValidationError as error:
         errors = error.errors()
-    of_flags, of_file = [], []
+    flag_faults, file_faults = [], []
     for e in errors:
         parts = [str(part + 1) if isinstance(part, int) else part for part in e["loc"]]
         name = ".".join([table, *parts] if table else parts)
@@ -212,16 +214,16 @@ def validate(
         value = "" if e["type"] == "missing" or not e["loc"] else f" (given: {e['input']!r})"[:300]
         problem = _problem(model, e["loc"], e)
         if file is None or (given and _contains(given, e["loc"])):
-            of_flags.append(f"{flag(name)}: {problem}{value}")
+            flag_faults.append(f"{flag(name)}: {problem}{value}")
         else:
-            of_file.append(f"{name}: {problem}{value}" if name else problem)
-    if of_file:
-        of_flags.append(f"{file}: {'; '.join(of_file)}")
-    raise UsageError("; ".join(of_flags), hint)
+            file_faults.append(f"{name}: {problem}{value}" if name else problem)
+    if file_faults:
+        flag_faults.append(f"{file}: {'; '.join(file_faults)}")
+    raise UsageError("; ".join(flag_faults), hint)
 
 
 def _contains(values: Any, keys: Iterable[str | int]) -> bool:
-    """Whether nested dictionaries hold a value at these keys, or a list that an item's number leads into."""
+    """Whether nested dictionaries have a value at these keys; a number is a place in a list."""
     for key in keys:
         if not isinstance(values, dict):
             break
@@ -237,7 +239,7 @@ def flag(name: str) -> str:
 
 
 def known_keys(model: type[Settings], tables: Iterable[str | int]) -> set[str]:
-    """The keys that may stand in a table of a tree of settings."""
+    """The keys that a table in a tree of settings may have."""
     for table in tables:
         field = model.model_fields.get(str(table))  # None for the number or the name of one of several tables
         model = (table_in(field.annotation) if field else None) or model
@@ -254,12 +256,12 @@ _NEEDS = {
     **dict.fromkeys(("dict_type", "model_type"), "needs a table"),
     "too_short": "needs at least one value",
 }
-"""The type of pydantic's errors, or its first word -> what is expected, in our words."""
+"""The type of pydantic's errors, or its first word -> the expected value, in our words."""
 _LIMITS = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
 
 
 def _problem(model: type[Settings], keys: Iterable[str | int], error: Mapping[str, Any]) -> str:
-    """The error of one value: what the setting needs, with the limits of a number."""
+    """The error of one value: the expected value, with the limits of a number."""
     fields: Iterable[Any] = ()
     for key in keys:
         fields = [f for name, f in model.model_fields.items() if key in (name, f.alias)] or fields

@@ -74,7 +74,7 @@ def escaped(name: str) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """1 question, 3,610 questions."""
+    """A number with its noun: 1 question, 3,610 questions."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
@@ -109,11 +109,11 @@ _SUGGESTED, _LISTED = 3, 30
 
 
 def nearest(name: str, known: Iterable[str], about: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A hint that names the known names that a wrong one may stand for, or all of them.
+    """A hint with the known names that an unknown name may stand for, or all known names.
 
-    Those are names whose texts in `about`, such as titles, have all of its words; else the one that is spelt
-    most alike, where the last part of paths and of names such as folder:guide counts first; else names that
-    contain it.
+    These are names whose texts in `about`, such as titles, contain all of its words; else the one that is
+    spelt most alike, where the last part of paths and of names such as folder:guide counts first; else names
+    that contain it.
     """
     known = sorted(known)
 

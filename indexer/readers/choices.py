@@ -72,22 +72,25 @@ class ReadingOptions(Options):
     """The options of commands that read a corpus."""
 
     exclude: list[str] = Field([])
-    """files of a folder that are not read, by pattern, such as drafts/* or _*.md; may be repeated"""
+    """patterns of files in a folder to skip, such as drafts/* or _*.md; may be repeated"""
     site: str = ""
-    """the address of the folder's root, https://docs.example.org/guide/, or its path, /guide/: for links from
-    the root of the site and by full address; else guessed from the links themselves; / if there is none"""
+    """the address of the folder's root, https://docs.example.org/guide/, or its path, /guide/, to resolve
+    full addresses and links from the root of the site; default: guessed from the links, else /
+    """
     markdown: Dialect = ""
-    """the dialect of Markdown: mkdocs, hugo, jekyll, mdx, docusaurus, myst, obsidian, logseq or plain;
-    recognised by config files and by its marks if not given"""
+    """the dialect of Markdown: mkdocs, hugo, jekyll, mdx, docusaurus, myst, obsidian, logseq or plain; by
+    default recognised by configuration files and marks
+    """
     namespace: list[Annotated[int, Field(ge=0, le=9_999)]] = Field([0])
-    """of a wiki: the namespaces to read, by number, such as 0,12,100"""
+    """for a wiki: the numbers of the namespaces to read, such as 0,12,100"""
     skip_disambiguation: bool = False
     """skip pages that only list the meanings of a title, and count them"""
     on_error: Literal["stop", "skip"] = "stop"
     """at a damaged record (of an update, also at an unknown id): stop, or skip and count it"""
     templates: Path | None = None
-    """of a wiki: a TOML file of templates that are shown, a line NAME = "1" (an argument) or
-    NAME = "{1} {unit}" each"""
+    """for a wiki: a TOML file of templates to show, one per line: NAME = "1" (an argument) or NAME = "{1}
+    {unit}"
+    """
 
     @property
     def choices(self) -> Choices:

@@ -50,7 +50,7 @@ _ANALYZERS = {
     "no": "no.Norwegian", "ru": "ru.Russian", "sr": "sr.Serbian", "sv": "sv.Swedish", "ta": "ta.Tamil",
     "te": "te.Telugu", "tr": "tr.Turkish", "uk": "uk.UkrainianMorfologik", "zh": "cjk.CJK",
 }  # fmt: skip
-"""Lucene's own, by language."""
+"""Lucene's own analyzers, by language."""
 
 _FILTERS = {
     "ca": [_ELISION, "lowercase", _STOP.format("ca"), "snowballPorter language=Catalan"],
@@ -84,7 +84,7 @@ def has_pairs(language: str) -> bool:
 
 
 class Analysis(NamedTuple):
-    """How texts of a language are read: what is done here, and Lucene's analyzers, objects of Java.
+    """How texts of a language are analysed: steps in Python, and Lucene's analyzers, which are Java objects.
 
     analyzer: of passages. forms: of queries, one for each form of a word in the index. The last form is the
     same with and without accents.
@@ -158,21 +158,21 @@ _OWN_LISTS = [
     "ne", "ro", "sr", "ta", "te", "th", "tr", "uk",
 ]  # fmt: skip
 LISTS = sorted([*_SNOWBALL_LISTS, *_OWN_LISTS])
-"""The languages that have a list."""
+"""The languages with a list of stop words."""
 
 
 @cache
 def stop_words(language: str) -> frozenset[str]:
-    """The stop words of a language, each split at what is no letter: "isn't" is isn and t.
+    """The stop words of a language, each split at non-letters: "isn't" is isn and t.
 
     Raises `KeyError` for one that is not in `LISTS`.
     """
     if language not in LISTS:
         raise KeyError(language)
-    of_snowball, folder = _SNOWBALL_LISTS.get(language), {"cs": "cz"}.get(language, language)
-    name = f"snowball/{of_snowball}_stop" if of_snowball else f"{folder}/stopwords"
+    snowball, folder = _SNOWBALL_LISTS.get(language), {"cs": "cz"}.get(language, language)
+    name = f"snowball/{snowball}_stop" if snowball else f"{folder}/stopwords"
     with zipfile.ZipFile(anserini_jar()) as jar:
         text = jar.read(f"org/apache/lucene/analysis/{name}.txt").decode()
-    comment = "|" if of_snowball else "#"
+    comment = "|" if snowball else "#"
     lines = (line.partition(comment)[0].lower() for line in text.splitlines())
     return frozenset(word for line in lines for word in WORD.findall(line))

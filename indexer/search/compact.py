@@ -178,8 +178,8 @@ class CodeFile:
 class CompactIndex:
     """Files of codes, usually one, searched like a FAISS index; rows count on from one file to the next.
 
-    Each file has its own rotation and centroids, but all approximate the same scores: so the candidates of
-    several are those with the best scores by code of all, as many as of one.
+    Each file has its own rotation and centroids, but all approximate the same scores: so several indexes
+    together have the same number of candidates as one, those with the best scores by code.
     """
 
     def __init__(self, files: Sequence[CodeFile]) -> None:
@@ -188,11 +188,11 @@ class CompactIndex:
         self.files = files
         self.d = files[0].d
         if any(file.d != self.d for file in files):
-            raise damaged(files[0].path, "partitions of other dimensions")
+            raise damaged(files[0].path, "partitions of different dimensions")
         first = np.cumsum([0, *(file.rows for file in files)]).tolist()
         self.ntotal = int(first[-1])
         self.vectors = ShardRows(joined_shards(file.shards for file in files), self.d)
-        """of all files, by row"""
+        """the vectors of all files, by row"""
         threads = max(1, min(faiss.omp_get_max_threads(), self.ntotal // _MIN_ROWS))
         # (number of the file, first row, codes)
         self._parts = [

@@ -49,7 +49,7 @@ class ExactSearch:
 
         Each device gets its part of the rows, and holds it if its memory is large enough; else, and on a CPU,
         the vectors stay where they are and each search copies them in blocks, unless they must be held.
-        Raises `MachineError` if a device cannot hold them, `DamagedIndexError` if one is not finite.
+        Raises `MachineError` if they do not fit a device, `DamagedIndexError` if one is not finite.
         """
         self._dimension = vectors.shape[1]
         bounds = np.linspace(0, len(vectors), len(devices) + 1).astype(int).tolist()

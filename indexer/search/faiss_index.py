@@ -56,7 +56,7 @@ _BLOCK_ROWS = 65_536  # that are added at a time
 
 
 def resolved_type(factory: str, rows: int, dimension: int) -> tuple[str, str]:
-    """The factory string that `auto` stands for, and why; any other string as it is.
+    """The factory string chosen for `auto`, and the reason; any other string as it is.
 
     Flat while all vectors are at most 512 MiB and a quarter of the memory, else compact.
     """
@@ -72,14 +72,14 @@ def resolved_type(factory: str, rows: int, dimension: int) -> tuple[str, str]:
 def disk_bytes(factory: str, rows: int, dimension: int) -> int:
     """The disk that a build needs for float16 shards and the index of a type, at least.
 
-    Of types other than `Flat` and `compact` only the shards are counted.
+    For types other than `Flat` and `compact` only the shards are counted.
     """
     vectors = rows * dimension * 2
     return vectors + {FLAT: vectors, COMPACT: vectors // 8}.get(factory, 0)
 
 
 def building_memory(factory: str, rows: int, dimension: int, size: int = 0) -> int:
-    """The peak memory of `build_faiss`, in bytes. size: of the file, for types without a formula.
+    """The peak memory of `build_faiss`, in bytes. size: the size of the file, for types without a formula.
 
     A Flat index grows by doubling, and both copies are in memory while it does.
     """
@@ -120,7 +120,7 @@ def empty_index(factory: str, dimension: int, rows: int) -> Any:
         index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
     except (RuntimeError, MemoryError) as error:
         raise UsageError(
-            f"--faiss {factory}: FAISS makes no index from it for {dimension} dimensions ({reason(error)})",
+            f"--faiss {factory}: FAISS cannot make it for {dimension} dimensions ({reason(error)})",
             "Examples: auto, Flat, compact, HNSW32, IVF1024,SQfp16, IVF1024,PQ48 "
             "(the number after PQ must divide the dimension).",
         ) from None
@@ -159,7 +159,7 @@ def build_faiss(
         raise_of_machine(error)
         raise UsageError(
             f"--faiss {factory}: FAISS cannot put {rows:,} vectors into it ({reason(error)})",
-            "A PQ needs at least 256 passages, and IDMap does not fit here. For few passages use Flat.",
+            "PQ needs at least 256 passages, and IDMap is not supported. For few passages use Flat.",
         ) from None
     with (folder / "docid").open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{id_}\n" for id_ in ids)
@@ -265,7 +265,7 @@ class FaissIndex:
                 raise_of_machine(error)
                 raise damaged(self._folder / "index", f"FAISS cannot search it ({reason(error)})") from None
         if rows.size and not -1 <= rows.min() <= rows.max() < len(self):
-            raise damaged(self._folder / "index", "its vectors have other row numbers than the passages")
+            raise damaged(self._folder / "index", "its row numbers differ from those of the passages")
         return padded_result(rows, scores, k)
 
     def flat_vectors(self) -> NDArray[np.float16]:
@@ -275,7 +275,7 @@ class FaissIndex:
         """
         if self.manifest.factory != FLAT:
             factory = self.manifest.factory
-            raise UsageError(f"a {factory} index does not hold its vectors as they are", "Build a Flat one.")
+            raise UsageError(f"a {factory} index does not store its vectors unchanged", "Build a Flat one.")
         size = self.index.ntotal * self.index.d * 2
         codes = np.asarray(_Owned(import_faiss().rev_swig_ptr(self.index.codes.data(), size), self))
         vectors: NDArray[np.float16] = codes.view(np.float16).reshape(self.index.ntotal, self.index.d)
@@ -293,11 +293,11 @@ class FaissIndex:
         return ShardRows(open_shards(self._folder / VECTORS, len(self)), self.index.d)
 
     def parameters(self) -> dict[str, int]:
-        """The search parameters that hold where a search gives none."""
+        """The search parameters for searches that give none."""
         return search_parameters(self.manifest.factory) | self.manifest.search
 
     def _set(self, parameters: dict[str, int]) -> dict[str, int]:
-        """Set parameters in FAISS; returns those that are arguments of the search instead."""
+        """Set parameters in FAISS; returns parameters that are arguments of the search instead."""
         values = self.parameters() | parameters
         arguments = {}
         if isinstance(self.index, CompactIndex):
@@ -354,10 +354,10 @@ def joined_codes(parts: Sequence[object]) -> FaissIndex | None:
     The number of candidates is the largest of theirs.
     """
     indexes = [part for part in parts if isinstance(part, FaissIndex)]
-    files = [file for each in indexes if isinstance(each.index, CompactIndex) for file in each.index.files]
+    files = [file for index in indexes if isinstance(index.index, CompactIndex) for file in index.index.files]
     if len(files) < len(parts):
         return None
-    candidates = max(each.parameters()["candidates"] for each in indexes)
+    candidates = max(index.parameters()["candidates"] for index in indexes)
     manifest = indexes[0].manifest.replace(search={"candidates": candidates})
     return FaissIndex(CompactIndex(files), manifest, indexes[0]._folder)
 

@@ -140,7 +140,7 @@ def exhaustive_search(
     """The k best rows by inner product in float32: (rows int64 [Q, k], scores float32 [Q, k]), best first.
 
     blocks: all vectors in order, float16 or float32 [b, d] each. queries: float32 [Q, d]. Of equal scores the
-    lower row wins. Rows -1 and scores -inf in place of missing results, as of vectors that are no numbers.
+    lower row wins. Rows -1 and scores -inf in place of missing results, as for vectors that are not finite.
     """
     best = [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
     first = 0

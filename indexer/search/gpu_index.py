@@ -84,7 +84,7 @@ class _FaissOnGpus:
         faiss = import_faiss()
         if not hasattr(faiss, "StandardGpuResources"):
             raise UsageError(
-                "this FAISS is not built for GPUs",
+                "this build of FAISS does not support GPUs",
                 "Install the extra [gpu] instead of [cpu], or use --device cpu.",
             )
         options = faiss.GpuMultipleClonerOptions()
@@ -93,7 +93,7 @@ class _FaissOnGpus:
         self._index = faiss.index_cpu_to_gpus_list(index.index, options, numbers)
         if not isinstance(self._index, (faiss.GpuIndex, faiss.IndexShards)):
             raise UsageError(
-                "FAISS has no version for GPUs of this type of index, and has copied it to the CPU's memory",
+                "FAISS does not support this type of index on GPUs, and has copied it to the CPU's memory",
                 "Use --device cpu.",
             )
         self._space = faiss.GpuParameterSpace()
@@ -121,7 +121,7 @@ class _FaissOnGpus:
             except RuntimeError as error:
                 raise MachineError(
                     f"FAISS cannot search on the GPU ({reason(error)[:200]})",
-                    'End other programs that use it, or set device = "cpu" for the pipeline.',
+                    'Close other programs that use it, or set device = "cpu" for the pipeline.',
                 ) from None
         return padded_result(rows, scores, k)
 
@@ -130,7 +130,7 @@ class _ExactOnGpus:
     """A `Flat` or a compact index, in torch."""
 
     def __init__(self, index: FaissIndex, gpus: Sequence[str], needed: bool) -> None:
-        """A `Flat` one that the GPUs do not hold is copied to them at each search, if that is `needed`."""
+        """A `Flat` index that does not fit the GPUs is copied to them at each search, if that is `needed`."""
         from linkseek.indexer.search.exact import ExactSearch
 
         inner = index.index
@@ -141,7 +141,7 @@ class _ExactOnGpus:
             if not needed or isinstance(inner, CompactIndex):  # whose codes the CPU scans faster
                 raise
             self._search = ExactSearch(vectors, gpus)
-            log_line(f"{error.message}: each search copies all vectors there")
+            log_line(f"{error.message}: each search copies all vectors to the GPU")
         self._factory = index.manifest.factory
         self.encoder = index.encoder
 
@@ -155,6 +155,6 @@ class _ExactOnGpus:
         """
         for name in parameters.keys() - search_parameters(self._factory):
             raise UsageError(
-                f"this {self._factory} index has no search parameter {name}", "An exact search has none."
+                f"this {self._factory} index has no search parameter {name}", "Exact search has none."
             )
         return self._search.search(vectors, k)

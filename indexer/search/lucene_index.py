@@ -97,8 +97,8 @@ class LuceneIndex:
         """Open a folder, or several as one index, whose scores use the statistics of all folders.
 
         only: find the passages of these folders alone, with the scores that they have among all. language:
-        of the index, whose analysis queries get.
-        Raises `DamagedIndexError` if one is missing or not a Lucene index.
+        the index's language, by which queries are analysed. Raises `DamagedIndexError` if one is missing or
+        not a Lucene index.
         """
         self.folder = folder
         self._folders = (folder, *more)
@@ -125,7 +125,7 @@ class LuceneIndex:
         return [hits for part in results for hits in part]
 
     def near(self, words: Sequence[str]) -> list[NearWord | None]:
-        """For each word that no passage holds, a term near to it; None for others.
+        """For each word that no passage contains, a term near to it; None for others.
 
         Raises `DamagedIndexError` if a file is damaged.
         """
@@ -151,7 +151,7 @@ class LuceneIndex:
         return self._pool.submit(self._reading, method, *arguments).result()
 
     def _reading(self, method: Callable[..., T], *arguments: Any) -> T:
-        """The result of a method that reads the index. Raises what is wrong with its files."""
+        """The result of a method that reads the index. Raises the error of its files."""
         try:
             return method(*arguments)
         except (java_error(), UnicodeDecodeError) as error:  # the latter of an id that was altered
@@ -170,7 +170,7 @@ class LuceneIndex:
             directory = java_class("org.apache.lucene.store.FSDirectory").open(path)
             opened = java_class("org.apache.lucene.index.DirectoryReader").open(directory)
             readers.append(cast(reader, opened))
-        sizes = [int(one.leaves().size()) for one in readers]  # in segments
+        sizes = [int(reader.leaves().size()) for reader in readers]  # in segments
         several = java_class("org.apache.lucene.index.MultiReader")
         self._reader = readers[0] if len(readers) == 1 else cast(reader, several(readers, True))
         if self._only is not None:
@@ -224,7 +224,7 @@ class LuceneIndex:
         searcher = self._searcher(BM25())
         with _MAKING_A_QUERY:
             terms = [self._terms(word) for word in words]
-            return [nearest(self._reader, searcher, one[0]) if len(one) == 1 else None for one in terms]
+            return [nearest(self._reader, searcher, words[0]) if len(words) == 1 else None for words in terms]
 
     def _explain(self, text: str, id_: str, similarity: Similarity) -> list[WordScore]:
         searcher = self._searcher(similarity)
@@ -265,9 +265,7 @@ class LuceneIndex:
 
     def _damaged(self, error: Exception) -> LinkseekError:
         if "OutOfMemoryError" in str(error):
-            return MachineError(
-                "Java ran out of memory while searching", "Search for fewer passages at once (k)."
-            )
+            return MachineError("Java ran out of memory while searching", "Ask for fewer passages (k).")
         reason = java_reason(error)
         if reason.startswith("AccessDenied"):
             raise_of_machine(PermissionError(errno.EACCES, f"Permission denied ({reason})", str(self.folder)))

@@ -51,10 +51,10 @@ def build_lucene(
 
     A passage of white space alone is skipped, as by `IndexCollection`. folder: new; after an error or a kill
     it must be deleted. threads: indexing threads, at most one per core; there will be about as many segments.
-    language: of the texts. on_rows: gets the number of passages finished since the last call, in this thread.
-    removed: ids to delete from an index that `folder` holds, before adding to it. merge: into one segment.
-    Memory: a batch of 1,000 passages (or 2 MB) for each thread, and Java's. Raises `InputError` for an id
-    that Lucene cannot hold, `MachineError` where Lucene cannot write.
+    language: the language of the texts. on_rows: gets the number of passages finished since the last call, in
+    this thread. removed: ids to delete from an index that `folder` contains, before adding to it. merge: into
+    one segment. Memory: a batch of 1,000 passages (or 2 MB) for each thread, and Java's. Raises `InputError`
+    for an id that Lucene cannot store, `MachineError` where Lucene cannot write.
     """
     pool = java_threads()
     writer = pool.submit(_LuceneWriter, folder, removed is not None, language).result()
@@ -164,7 +164,7 @@ class _LuceneWriter:
             raise self._error(java_reason(error)) from None
 
     def close(self, merge: bool) -> int:
-        """Write segments with deleted passages anew, or all as one; commit, and release the folder.
+        """Rewrite segments with deleted passages, or merge all into one; commit, and release the folder.
 
         Returns the number of passages.
         """

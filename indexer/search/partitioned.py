@@ -1,8 +1,8 @@
 """Vectors in partitions, searched as one index: each partition is asked for its k best, and these are merged.
 
 The k best of all are among the k best of each, so exact partitions give the rows and scores of one exact
-index; IVF and HNSW each miss and keep what they would alone. The codes of `compact` partitions are scanned as
-in one index: the number of candidates that are scored again holds for all partitions together, not for each.
+index; IVF and HNSW return what they would return alone. The codes of `compact` partitions are scanned as in
+one index: the number of candidates that are scored again holds for all partitions together, not for each.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class PartitionedVectors:
 def merged(hits: Sequence[Hits], first: Sequence[int], k: int) -> Hits:
     """The k best of the hits of partitions: rows int64 [Q, k], scores float32 [Q, k], equal scores by row.
 
-    hits: of each partition, with its own rows, -1 for none. first: the row that its row 0 is in all.
+    hits: the hits of each partition, with its own rows, -1 for none. first: the row that its row 0 is in all.
     """
     rows = np.concatenate(
         [np.where(own < 0, -1, own + start) for (own, _), start in zip(hits, first, strict=True)], axis=1

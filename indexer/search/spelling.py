@@ -1,4 +1,4 @@
-"""Words of a question that no passage holds, and the nearest ones that some passage does.
+"""Words of a question that no passage contains, and the nearest words of the index.
 
 Terms are compared as Lucene indexes them, by their stems: in one edit first, then in two where a word is long
 (insert, delete, replace, transpose; Lucene's automaton, Schulz and Mihov 2002). The first letter is kept.
@@ -16,7 +16,7 @@ _FIELD = "contents"
 
 
 class NearWord(NamedTuple):
-    """A term of the index near to a word that it does not hold, and a passage that has it."""
+    """A term of the index near to a word that it does not contain, and a passage that has it."""
 
     term: str
     passage_id: str
@@ -35,10 +35,10 @@ def nearest(reader: Any, searcher: Any, term: str) -> NearWord | None:
     terms = java_class("org.apache.lucene.index.Term")
     if len(term) < _ONE_EDIT or reader.docFreq(terms(_FIELD, term)):
         return None
-    of_field = java_class("org.apache.lucene.index.MultiTerms").getTerms(reader, _FIELD)
+    field_terms = java_class("org.apache.lucene.index.MultiTerms").getTerms(reader, _FIELD)
     fuzzy = java_class("org.apache.lucene.search.FuzzyTermsEnum")
     for edits in (1, 2) if len(term) >= _TWO_EDITS else (1,):
-        found = fuzzy(of_field, terms(_FIELD, term), edits, 1, True)
+        found = fuzzy(field_terms, terms(_FIELD, term), edits, 1, True)
         best, count = "", 0
         while (bytes_ := found.next()) is not None:
             if found.docFreq() > count:

@@ -6,9 +6,9 @@
     INDEX/links/               the link graph as CSR arrays (.npy)
     INDEX/bm25/                a Lucene index
     INDEX/dense/NAME/          index, docid (FAISS; Pyserini opens the folder), vectors/
-    INDEX/late/NAME/           vectors/, the codes of the vectors of tokens
-    INDEX/sparse/NAME/         vectors/, the weights of terms, and lucene/, a Lucene index of them
-    INDEX/partitions/NNNNN/    of an index of partitions: an index each; the parts above hold what is global
+    INDEX/late/NAME/           vectors/, the codes of the token vectors
+    INDEX/sparse/NAME/         vectors/, the term weights, and lucene/, a Lucene index of them
+    INDEX/partitions/NNNNN/    of an index of partitions: an index each; the parts above have the global data
     INDEX.linkseek-building    the workspace of a build (`indexer.building.workspace`)
     FILE.linkseek-tmp          a file or folder that is being written, to be renamed to FILE
 
@@ -45,9 +45,9 @@ BUILD_AGAIN = "Build the index again: linkseek build --corpus FILE --index DIR (
 DOCUMENTS, PASSAGES, LINKS, BM25, DENSE = "documents", "passages", "links", "bm25", "dense"
 LATE, SPARSE, LUCENE = "late", "sparse", "lucene"
 LATE_PREFIX, SPARSE_PREFIX = f"{LATE}:", f"{SPARSE}:"
-"""Before the name of an encoder whose vectors of tokens, or weights of terms, are meant."""
+"""Before the name of an encoder whose token vectors, or term weights, are meant."""
 PREFIXES = {DENSE: "", LATE: LATE_PREFIX, SPARSE: SPARSE_PREFIX}
-"""The kinds of parts that encoders make, by their folders, and what names an encoder of each kind."""
+"""The kinds of parts that encoders make, by their folders, and the word for an encoder of each kind."""
 VECTORS, PARTITIONS = "vectors", "partitions"
 _OURS = ".linkseek-"
 TEMPORARY = f"{_OURS}tmp"
@@ -91,7 +91,7 @@ def segment_path(folder: Path, number: int, prefix: str = "") -> Path:
 
 
 def kind_and_name(encoder: str) -> tuple[str, str]:
-    """The folder of what an encoder makes, and its name or path: (late, x) of late:x, (dense, x) of x."""
+    """The folder of an encoder's part, and its name or path: (late, x) of late:x, (dense, x) of x."""
     kind = next((kind for kind, mark in PREFIXES.items() if mark and encoder.startswith(mark)), DENSE)
     return kind, encoder.removeprefix(PREFIXES[kind])
 
@@ -253,7 +253,7 @@ def value_sha256(value: Any) -> str:
 
 
 def damaged(path: Path, problem: str, part: Path | None = None) -> DamagedIndexError:
-    """The error for a file of an index. part: the folder of its part; by default that of the file."""
+    """The error for a file of an index. part: the folder of its part; by default the file's."""
     return DamagedIndexError(f"{path}: {problem}", rebuild_hint(part or path.parent))
 
 

@@ -50,13 +50,13 @@ class IdTable:
 
     @classmethod
     def open(cls, folder: Path, documents: int = 1 << 31) -> IdTable:
-        """Memory-map what `save` wrote. documents: their number.
+        """Memory-map the files that `save` wrote. documents: their number.
 
         Raises `DamagedIndexError` for hashes in another order, or rows of no document.
         """
         hashes, rows = open_array(folder / "id_hashes.npy"), open_array(folder / "id_rows.npy")
         if hashes.dtype != np.uint64 or rows.dtype != np.int32 or hashes.shape != rows.shape:
-            raise damaged(folder / "id_rows.npy", "altered (it does not fit id_hashes.npy)")
+            raise damaged(folder / "id_rows.npy", "altered (it does not match id_hashes.npy)")
         check_array(folder / "id_hashes.npy", hashes, 0, 1 << 64, ascending=True)
         check_array(folder / "id_rows.npy", rows, 0, documents)
         return cls(hashes, rows)

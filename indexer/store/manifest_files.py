@@ -143,14 +143,14 @@ def _verify(folder: Path, name: str, file: FileEntry, on_bytes: OnBytes | None =
 
 
 def is_index(folder: Path) -> bool:
-    """Whether a folder holds an index, even a damaged one."""
+    """Whether a folder contains an index, even a damaged one."""
     with suppress(OSError):
         return any((folder / part / MANIFEST).exists() for part in (DOCUMENTS, PASSAGES, LINKS))
     return False
 
 
 def no_index(path: Path) -> NoIndexError:
-    """The error for a path without an index: what is there instead, and which command makes an index."""
+    """The error for a path without an index: the path's contents, and the command that makes an index."""
     others: set[str] = set()
     with suppress(OSError):
         for parent in (path.parent, SAMPLE_INDEX.parent):
@@ -159,9 +159,9 @@ def no_index(path: Path) -> NoIndexError:
     near = nearest(str(path), others).replace("Known:", "There are:") if others else ""
     quoted = shlex.quote(printable(str(path)))
     if path.is_file():
-        problem = "a file, and an index is a folder"
+        problem = "a file, but an index is a folder"
     elif path.is_dir():
-        problem = f"not an index (it holds {suffixes_in_words(folder_suffixes(path))})"
+        problem = f"not an index (it contains {suffixes_in_words(folder_suffixes(path))})"
     else:
         problem = "no index here"
     if path.is_file() or (path.is_dir() and any(path.iterdir())):

@@ -1,9 +1,10 @@
 """The records of an index: one for the index, and one for each of its parts (a folder of files).
 
 Each is a manifest.json, written last: versions, the inputs that the part was made from (its fingerprint), its
-counts, and size and SHA-256 of every file. A record is immutable, with all that it holds, so threads share
+counts, and size and SHA-256 of every file. A record is immutable, with all that it contains, so threads share
 it. A key of the wrong type, and a missing one that has no default, is damage; keys that this version does not
-know are kept, and keys that were not set are not written, so what is read is written again as it was.
+know are kept, and keys that were not set are not written, so a manifest that is read and written stays the
+same.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from linkseek.indexer.store.artifacts import DENSE, encoder_of, partition_path
 FORMAT_VERSION = 1
 
 Json = Annotated[dict[str, Any], AfterValidator(frozen)]
-"""A JSON object of which the store knows nothing else, such as what an encoder says of itself."""
+"""A JSON object that the store does not interpret, such as an encoder's description of itself."""
 
 Entries = dict[str, Any]
 """The values of a record that is being made, by its keys; checked when the record is made of them."""
@@ -90,7 +91,7 @@ AllSkipped = Annotated[dict[str, SkippedRecords], AfterValidator(FrozenDict)]
 
 
 class UpdateRecord(ManifestRecord):
-    """One update. request: a hash of what was asked for. file, sha256: of the documents that were added.
+    """One update. request: a hash of the request. file, sha256: of the documents that were added.
 
     rebuilt: the index then equalled a build of its only corpus, so a build undoes nothing.
     """
@@ -162,7 +163,7 @@ class PassagesPart(PartManifest):
 
 
 class LinkCounts(ManifestRecord):
-    """Links and redirects by what became of them."""
+    """Numbers of links and redirects by outcome."""
 
     resolved_redirects: Count
     dangling_redirects: Count
@@ -210,7 +211,7 @@ class Reading(ManifestRecord):
     """How an encoder reads the passages of an index.
 
     unread: the share of words in a sample that its tokenizer does not know or cuts into short pieces.
-    languages: the codes of those that the card of its model names.
+    languages: the codes of the languages on its model's card.
     """
 
     unread: float = 0.0
@@ -272,11 +273,11 @@ class CodesPart(EncodedPart):
 
 
 class LatePart(CodesPart):
-    """The vectors of tokens of an encoder (`indexer.encoding.token_codes`)."""
+    """The token vectors of an encoder (`indexer.encoding.token_codes`)."""
 
 
 class SparsePart(CodesPart):
-    """Weights of terms (`indexer.encoding.impacts`), and a Lucene index of them.
+    """Term weights (`indexer.encoding.impacts`), and a Lucene index of them.
 
     most: terms of a passage that are searched; 0: all. kept: their share in the sum of all weights.
     """
@@ -301,7 +302,9 @@ class Counts(LinkCounts):
 
 
 class CorpusRecord(ManifestRecord):
-    """The corpus of an index, or the corpora of its partitions. base_url: of the site that has its pages."""
+    """The corpus of an index, or the corpora of its partitions. base_url: the address of the site with its
+    pages.
+    """
 
     file: str = ""
     format: str = ""
@@ -333,7 +336,7 @@ def _are_partitions(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class IndexManifest(ManifestRecord):
-    """An index: how it was made, and what it holds.
+    """An index: its origin and contents.
 
     deleted_rows: none so far. default_encoder: the name under dense/ of the vectors that searches use.
     """

@@ -1,7 +1,7 @@
 """Writing where users have files of their own: no file is ever replaced that we did not write.
 
     OUTPUT.linkseek-lock     held while a command writes OUTPUT; released however it ends
-    FOLDER/.linkseek.json    the files of a folder that commands of ours wrote, with size and time
+    FOLDER/.linkseek.json    the files of a folder that Linkseek's commands wrote, with size and time
 
 A file that the record lacks, or that was changed since, is the user's: a command that would write it is
 refused before its work. Names next to an output contain "linkseek", so they are nobody else's.
@@ -100,8 +100,8 @@ def check_replaceable(*paths: Path) -> None:
     for path in paths:
         if os.path.lexists(path) and not _is_ours(path):
             raise UsageError(
-                f"{path}: exists already, and Linkseek did not write it, or it was changed since",
-                "Move it away, or choose another output: files of yours are never replaced.",
+                f"{path}: exists already, and was not written by Linkseek, or was changed since",
+                "Move it away, or choose another output: your own files are never replaced.",
             )
 
 
@@ -131,9 +131,9 @@ def write_output_json(path: Path, value: Any) -> None:
 
 
 def clear_leftovers(output: Path, *folders: Path) -> None:
-    """Remove what a command that was killed once it had published an output has left next to it.
+    """Remove the leftovers of a command that was killed after publishing an output.
 
-    folders: of its work. Nothing happens while another process writes the output.
+    folders: the folders of its work. Nothing happens while another process writes the output.
     """
     left = [temporary_path(output), *folders]
     if any(map(os.path.lexists, [next_to(output, "lock"), *left])):
@@ -143,13 +143,14 @@ def clear_leftovers(output: Path, *folders: Path) -> None:
 
 
 def remove_outputs(*paths: Path) -> None:
-    """Remove the given files, but only those that we wrote."""
+    """Remove the given files, but only files that Linkseek wrote."""
     for path in filter(_is_ours, paths):
         path.unlink()
 
 
 def remove_written(folder: Path) -> None:
-    """Remove what commands of ours wrote below a folder, also half, and folders that are empty then.
+    """Remove files that Linkseek's commands wrote below a folder, also unfinished ones, and folders that
+    become empty.
 
     Files of the user stay, and files that cannot be removed.
     """
@@ -170,7 +171,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _note(path: Path) -> None:
-    """Record a file as ours."""
+    """Record a file as written by Linkseek."""
     with _record(path.parent) as record:
         record[path.name] = _stamp(path)
         record.pop(temporary_path(path).name, None)

@@ -62,12 +62,12 @@ class Parts(FrozenDict[str, PartManifest]):
 
     @property
     def late(self) -> dict[str, LatePart]:
-        """The vectors of tokens, by the names of their encoders."""
+        """The token vectors, by the names of their encoders."""
         return self.encoded(LatePart)
 
     @property
     def sparse(self) -> dict[str, SparsePart]:
-        """The weights of terms, by the names of their encoders."""
+        """The term weights, by the names of their encoders."""
         return self.encoded(SparsePart)
 
     def encoded(self, kind: type[E]) -> dict[str, E]:

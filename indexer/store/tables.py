@@ -1,8 +1,8 @@
 """Arrow IPC files as memory-mapped tables: written as a stream, read by row or by range.
 
-Documents, redirects and passages are stored this way. A table is one or more files with the same
-schema ("segments"), read as one. Writing holds one batch in memory, reading only the pages that the kernel
-caches. Single rows are read from the file by the offsets of Arrow's buffers, 13 us for six columns.
+Documents, redirects and passages are stored this way. A table is one or more files with the same schema
+("segments"), read as one. Writing keeps one batch in memory, reading only the pages that the kernel caches.
+Single rows are read from the file by the offsets of Arrow's buffers, 13 us for six columns.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Table:
         *self._starts, self._rows = accumulate(sizes, initial=0)
 
     def __reduce__(self) -> tuple[type[Table], tuple[Sequence[Path], pa.Schema]]:
-        """Another process opens the same files."""
+        """Pickled as the paths of its files, which another process opens."""
         return Table, (self._paths, self._schema)
 
     def __len__(self) -> int:
@@ -166,7 +166,7 @@ class Table:
                 yield rows
 
     def _ranges(self, name: str, start: int, stop: int | None) -> Iterator[pa.Array]:
-        """The pieces of a column that hold rows [start, stop)."""
+        """The pieces of a column that contain rows [start, stop)."""
         stop = self._rows if stop is None else min(stop, self._rows)
         number = max(bisect_right(self._starts, start) - 1, 0)
         for first, batch in zip(self._starts[number:], self._batches[number:], strict=True):
@@ -207,7 +207,8 @@ class _Batch:
 def _check_values(data: pa.Array) -> None:
     """Raises ArrowInvalid unless every value of a slice can be read.
 
-    Of a slice of lists, Arrow validates either no values or those of all rows, which takes milliseconds.
+    For a slice of lists, Arrow validates either no values or the values of all rows, which takes
+    milliseconds.
     """
     if not pa.types.is_nested(data.type):
         data.validate(full=True)
@@ -239,7 +240,7 @@ def copy_segments(
     target: Callable[[int], Path],
     joined_rows: int = 0,
 ) -> int:
-    """Write the kept rows (bool [rows]) of segments as new ones, and return their number.
+    """Write the kept rows (bool [rows]) of segments as new segments, and return their number.
 
     A segment that keeps all of its rows is linked.
 

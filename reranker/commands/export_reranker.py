@@ -26,7 +26,7 @@ class ExportRerankerOptions(Options):
     model: Positional[str]
     """a folder that linkseek finetune or linkseek pretrain wrote, or a name that ships with Linkseek"""
     output: Path
-    """where the full folder goes"""
+    """the folder to write"""
 
 
 def main(argv: Sequence[str]) -> None:

@@ -27,7 +27,8 @@ class MineContrastsOptions(MiningOptions):
     objective: Annotated[str, MoreHelp(CONTRASTS.help)]
     """how contrasts are made, or several with weights as NAME=WEIGHT,NAME=WEIGHT"""
     contrasts: Annotated[int, Field(ge=1)] | None = None
-    """how many, drawn at random; all by default, of several objectives what the scarcest allows"""
+    """the number to draw at random; default: all, or, for several objectives, as many as the scarcest allows
+    """
 
 
 @cache

@@ -31,11 +31,11 @@ PROGRAM = "linkseek rerank"
 class RerankOptions(Options):
     """Re-rank a run: a model reads each question together with its candidates and puts the best first.
 
-    Reads a TREC run of any system and writes a new run. Its ids name passages or documents of the index, of
-    which only the texts are used. The best candidates of each question are scored and sorted, ties
-    in the order of the run; those below --depth follow in their old order. Candidates that the index lacks
-    and questions that are not in the file of questions are skipped and counted. For example, the best 20 of
-    BM25 by the default encoder:
+    Reads a TREC run of any system and writes a new run. Its ids are passages or documents of the index, from
+    which only the texts are read. The best candidates of each question are scored and sorted, ties in the
+    order of the run; those below --depth follow in their old order. Candidates that the index lacks and
+    questions that are not in the file of questions are skipped and counted. For example, the best 20 of BM25
+    by the default encoder:
 
     --run results/sample/runs/bm25.trec --index index/sample --queries samples/questions.jsonl
     --model bi-encoder:all-MiniLM-L6-v2 --depth 20 --output results/reranked.trec
@@ -48,22 +48,24 @@ class RerankOptions(Options):
     queries: Path
     """the run's questions: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
     model: Annotated[list[str], MoreHelp(lambda: ", ".join(shipped_models(CROSS_ENCODER)))] = Field([])
-    """the re-ranker, or several for an ensemble: any encoder by its dot products, such as
-    bi-encoder:all-MiniLM-L6-v2, or a cross-encoder by folder or name of the Hugging Face Hub, or one that
-    ships with Linkseek"""
+    """the re-ranker, or several for an ensemble: an encoder's dot products, such as
+    bi-encoder:all-MiniLM-L6-v2, a cross-encoder by its folder or Hugging Face Hub name, or one that ships
+    with Linkseek
+    """
     output: Path
     """the run to write"""
     depth: Annotated[int, Field(ge=1)] = DEPTH
-    """how many candidates of a question are scored"""
+    """the number of candidates to score for each question"""
     weight: Annotated[float, Field(ge=0, le=1)] | None = None
-    """share of the re-ranker in a sum with the scores of the run, each scaled to 0..1 for each question"""
+    """weight of the re-ranker in a sum with the scores of the run, both scaled to 0..1 for each question"""
     long: Long = "max"
-    """how texts longer than the model are read: in windows, the best of which counts, or (first) the first
-    part alone, which takes less time and mostly ranks worse"""
+    """texts longer than the model's limit: max reads windows, of which the best counts; first reads only the
+    first part, which is faster and mostly ranks worse
+    """
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where the model runs; auto: on a GPU if there is one"""
     precision: Precision = "auto"
-    """auto: bfloat16 where the processor or GPU multiplies it"""
+    """auto: bfloat16 where the processor or GPU supports it"""
 
 
 def main(argv: Sequence[str]) -> None:

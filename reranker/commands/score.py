@@ -23,10 +23,10 @@ _BLOCK = 256  # pairs
 
 
 class ScoreOptions(Options):
-    """Score the passages of training pairs by a re-ranker, for `teacher.scores` of linkseek train.
+    """Score the passages of training pairs with a re-ranker, for `teacher.scores` of linkseek train.
 
-    The relevant passage, negatives and hard negatives of a pair each get the model's score of the question
-    with them, as teacher_score. Passages that are too long for the model are truncated.
+    The relevant passage, the negatives and the hard negatives of a pair each get the model's score for the
+    question, as teacher_score. Passages that are too long for the model are truncated.
     """
 
     pairs: Path
@@ -34,11 +34,11 @@ class ScoreOptions(Options):
     model: Annotated[str, MoreHelp(lambda: ", ".join(shipped_models(CROSS_ENCODER)))]
     """the re-ranker: a cross-encoder by folder or name, or bi-encoder:NAME"""
     output: Path
-    """the file of pairs to write: a name in .jsonl or .jsonl.zst"""
+    """the file of pairs to write, ending in .jsonl or .jsonl.zst"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where the model runs; auto: on a GPU if there is one"""
     precision: Precision = "auto"
-    """auto: bfloat16 where the processor or GPU multiplies it"""
+    """auto: bfloat16 where the processor or GPU supports it"""
 
 
 def main(argv: Sequence[str]) -> None:

@@ -44,7 +44,7 @@ def open_cross_encoder(folder: Path, name: str) -> CrossEncoder:
     """
     if not is_cross_encoder(folder):
         raise InputError(
-            f"cross-encoder {name}: {folder} holds no head that scores pairs",
+            f"cross-encoder {name}: {folder} contains no head that scores pairs",
             "A bi-encoder or a bare transformer becomes a re-ranker by training: linkseek finetune "
             "with model.base set to it.",
         )
@@ -73,7 +73,7 @@ def open_start(name: str, max_tokens: int) -> CrossEncoder:
 
 
 def are_reranker_adapters(folder: Path) -> bool:
-    """Whether a folder holds adapters with a head that scores pairs."""
+    """Whether a folder contains adapters with a head that scores pairs."""
     return (folder / ADAPTER).is_file() and is_cross_encoder(folder)
 
 
@@ -133,7 +133,7 @@ def _with_head(transformer: Any) -> Any:
     if missing:
         raise InputError(
             f"base {transformer.config.model_type}: {len(missing)} weights are missing, such as {missing[0]}",
-            "Choose a transformer that the library can classify with.",
+            "Choose a transformer that the library supports for classification.",
         )
     return model.eval()
 

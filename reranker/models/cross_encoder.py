@@ -61,9 +61,9 @@ class Scorer(Engine):
     ) -> NDArray[np.float32]:
         """The score of each query with the text at the same place, float32 [n]; higher is better.
 
-        Both are streams, read in turn, of which only blocks are in memory. Texts that are too long are
-        truncated. on_rows: gets the number of pairs that were scored since its last call. Raises ValueError
-        if there are more queries than texts, or fewer.
+        Both are streams, read in turn, with only blocks in memory. Texts that are too long are truncated.
+        on_rows: gets the number of pairs that were scored since its last call. Raises ValueError if there are
+        more queries than texts, or fewer.
         """
         both = zip(queries, texts, strict=True)
         pairs = ((query, self._readable.start(text, query)) for query, text in both)
@@ -141,7 +141,8 @@ def _library_probe(model: CrossEncoder, facts: ModelFacts) -> Probe:
 def _set_padding(model: CrossEncoder, transformer: Any) -> None:
     """Name the padding of a decoder, which scores at the last token before it.
 
-    One that also ends texts cannot be told from them: such a model reads one pair at a time.
+    If the padding token also ends texts, the two are indistinguishable: such a model reads one pair at a
+    time.
     """
     tokenizer = model.tokenizer
     if transformer.config.pad_token_id is None and tokenizer.pad_token_id != tokenizer.eos_token_id:
@@ -157,7 +158,7 @@ def cross_encoder_facts(model: CrossEncoder, name: str) -> ModelFacts:
         title=model.prompts.get(TITLE) != "no",
         url_separator=model.prompts.get(URL_SEPARATOR) or "",
         url_after_title=model.prompts.get(URL_PLACE) == AFTER_TITLE,
-        inputs=[each for each in inputs if each in model.tokenizer.model_input_names],
+        inputs=[name for name in inputs if name in model.tokenizer.model_input_names],
         **reading_facts(model, f"cross-encoder {name}"),
     )
 
@@ -165,6 +166,6 @@ def cross_encoder_facts(model: CrossEncoder, name: str) -> ModelFacts:
 def bi_encoder_error(name: str) -> InputError:
     """The error for a bi-encoder in place of a cross-encoder."""
     return InputError(
-        f"cross-encoder {name}: it is a bi-encoder, which makes vectors and no scores of pairs",
+        f"cross-encoder {name}: it is a bi-encoder, which makes vectors instead of scores of pairs",
         f"To re-rank by dot products of its vectors, name it bi-encoder:{name}.",
     )

@@ -1,6 +1,6 @@
 """Computes the last layer of a cross-encoder for [CLS] only, because the score reads nothing else.
 
-Of the last layer, only keys and values need the other tokens; its queries, its projection and its
+In the last layer, only keys and values need the other tokens; its queries, its projection and its
 feed-forward part do not, which for six layers saves a seventh of the work. Scores stay the same.
 """
 

@@ -27,7 +27,7 @@ MLM_HEAD = "mlm_head.safetensors"
 
 @dataclass(frozen=True)
 class MlmHead:
-    """From the vectors of tokens [m, H] to scores of all words [m, vocabulary].
+    """From the token vectors [m, H] to scores of all words [m, vocabulary].
 
     name: the library's name for it within its model, such as cls. is_new: whether it is untrained.
     """

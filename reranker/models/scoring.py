@@ -61,10 +61,10 @@ class BiEncoderScorer:
         while block := list(islice(pairs, BLOCK_PAIRS)):
             place = {query: n for n, query in enumerate(dict.fromkeys(query for query, _ in block))}
             distinct = self._encode(self._encoder.queries, [*place], self.text_format.query_prompt)  # [Q, d]
-            of_queries = distinct[[place[query] for query, _ in block]]  # [b, d]
+            query_vectors = distinct[[place[query] for query, _ in block]]  # [b, d]
             texts, prompt = [text for _, text in block], self.text_format.passage_prompt
             passages = self._encode(self._encoder, texts, prompt, on_rows)  # [b, d]
-            scores.append(np.einsum("bd,bd->b", of_queries, passages))
+            scores.append(np.einsum("bd,bd->b", query_vectors, passages))
         return np.concatenate(scores)
 
     def windows(self, query: str, head: str, text: str) -> list[str]:
@@ -126,7 +126,7 @@ def _kind(name: str) -> tuple[Kind, str]:
 
 
 def index_scorer(index: OpenIndex, name: str, open_encoder: Callable[..., LateEncoder]) -> IndexScorer | None:
-    """A re-ranker of the index's own vectors of tokens; None for the name of a model.
+    """A re-ranker of the index's own token vectors; None for the name of a model.
 
     Raises `UsageError` if the index lacks them.
     """
@@ -153,7 +153,7 @@ class IndexScorer(ABC):
     def scores(
         self, queries: Sequence[Query], candidates: Candidates, rows: NDArray[np.int64], on_pairs: OnRows
     ) -> NDArray[np.float32]:
-        """Scores [Q, D] of candidates by their rows [Q, D], of which -1 are empty places, which get 0.
+        """Scores [Q, D] of candidates by their rows [Q, D], where -1 is an empty place, which gets 0.
 
         on_pairs: gets the number of pairs that were scored since its last call. Raises `InputError` for
         documents of an index of passages, which has no scores of them.

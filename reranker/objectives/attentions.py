@@ -117,7 +117,7 @@ class Attentions:
             text = self._tokenizer.decode(rows[first]["input_ids"], skip_special_tokens=True)
             raise InputError(
                 f"encoder {self._name}: its attentions are not finite, such as for {text[:80]!r}",
-                "Its weights are damaged, or its numbers overflow: choose another encoder.",
+                "Its weights are damaged, or its outputs overflow: choose another encoder.",
             )
         return mean
 

@@ -1,12 +1,12 @@
 """Shared by HARP's four tasks: sentences with anchors, pages, and words drawn by attention (HARP, 3.2).
 
-A sentence S of a document holds anchors a to pages P; a page is the first section of the document that an
+A sentence S of a document contains anchors a to pages P; a page is the first section of the document that an
 anchor leads to. The words of a text are weighted by an encoder's attentions
-(`reranker.objectives.attentions`), those that occur several times by their sum (equation 2), and drawn by the
-softmax of that over a temperature (equation 3; the paper's temperature is 1, at which all words are nearly
-equally likely, since the weights sum to at most 1). Stop words are never drawn, and where equation 5 says
-zero, an anchor's words are not either: a zero before the softmax would not exclude them. A word's weight is
-the sum of its tokens'.
+(`reranker.objectives.attentions`), repeated words by the sum (equation 2), and drawn by the softmax of the
+weights over a temperature (equation 3; the paper's temperature is 1, at which all words are nearly equally
+likely, since the weights sum to at most 1). Stop words are never drawn, and where equation 5 says zero, an
+anchor's words are not either: a zero before the softmax would not exclude them. A word's weight is the sum of
+its tokens'.
 
 The number of drawn words is Poisson's about 3, at least 1 (equation 4), with replacement as in PROP.
 
@@ -108,9 +108,9 @@ class Harp(ContrastObjective):
         attended = self.attentions.of([text for plan in plans if plan for text in plan.texts])
         start = 0
         for plan in plans:
-            of_texts = attended[start : start + len(plan.texts)] if plan else [None]
+            plan_attended = attended[start : start + len(plan.texts)] if plan else [None]
             start += len(plan.texts) if plan else 0
-            yield None if plan is None or None in of_texts else plan.finish(*of_texts)
+            yield None if plan is None or None in plan_attended else plan.finish(*plan_attended)
 
     @property
     def attentions(self) -> Attentions:

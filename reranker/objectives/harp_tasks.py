@@ -1,4 +1,4 @@
-"""HARP's four tasks (Ma et al. 2021, section 3.2): a class each, over what `harp` shares."""
+"""HARP's four tasks (Ma et al. 2021, section 3.2): a class each, on the common code in `harp`."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class RepresentativeQueryPrediction(Harp):
         if mention is None or page is None:
             return None
 
-        def finish(of_sentence: Attended, of_page: Attended) -> Contrast | None:
-            better = self.mention_set(source, mention, of_sentence, generator)
+        def finish(sentence_attended: Attended, page_attended: Attended) -> Contrast | None:
+            better = self.mention_set(source, mention, sentence_attended, generator)
             if not better:
                 return None
             own, count = words_of(mention.anchor), len(better)
-            worse = self.word_set(source, page.document, of_page, count, generator, own)
+            worse = self.word_set(source, page.document, page_attended, count, generator, own)
             if not worse:
                 return None
             evidence = {"link": source.link_evidence(mention.link)}
@@ -115,8 +115,8 @@ class QueryDisambiguation(Harp):
         if mention is None:
             return None
 
-        def finish(of_sentence: Attended) -> Contrast | None:
-            query = " ".join(self.mention_set(source, mention, of_sentence, generator))
+        def finish(sentence_attended: Attended) -> Contrast | None:
+            query = " ".join(self.mention_set(source, mention, sentence_attended, generator))
             other = int(generator.choice([document for document in row[1:] if document >= 0]))
             better, worse = page_of(source, mention.target), page_of(source, other)
             if not query or better is None or worse is None:
@@ -248,9 +248,9 @@ class AnchorCoOccurrence(Harp):
         if worse is None:
             return None
 
-        def finish(of_page: Attended) -> Contrast | None:
+        def finish(page_attended: Attended) -> Contrast | None:
             count = draw_count(self.mean_words, generator)
-            words = self.word_set(source, page.document, of_page, count, generator)
+            words = self.word_set(source, page.document, page_attended, count, generator)
             query = " ".join([first.anchor, *words])
             evidence = {
                 "asked": source.link_evidence(first.link),

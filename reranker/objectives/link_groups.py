@@ -8,8 +8,8 @@ lie completely in one passage). Each t of D is in one group of s:
     D3   s has an anchor to t, t has no link to d
     D4   s has no anchor to t: another segment of d has it, whether or not t links back
 
-The paper prints D4 as targets that do not link back. Targets that link back and whose anchor is elsewhere
-in d would then be in no group, although the groups are said to be all of D; so D4 holds all others here.
+The paper prints D4 as targets that do not link back. Targets that link back and whose anchor is elsewhere in
+d would then be in no group, although the groups are said to be all of D; so D4 contains all others here.
 Seg(a, t), the segment of t with the anchor to d, is taken from t's first link to d.
 
 Symbols: P passages, D documents, U links without repetition of (passage, target), G links without
@@ -56,7 +56,7 @@ class LinkGroups:
         return anchored[group == 1], anchored[group == 2], anchored[group == 3], others
 
     def elsewhere(self) -> NDArray[np.int64]:
-        """The number of documents in D4 of the passage that holds each of the topology's links, int64 [U]."""
+        """For each of the topology's links, the number of documents in D4 of its passage, int64 [U]."""
         everything = np.diff(self._offsets)[self._topology.source]  # [U]
         _, segment, count = np.unique(self._topology.passage, return_inverse=True, return_counts=True)
         return everything - count[segment]

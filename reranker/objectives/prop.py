@@ -24,8 +24,8 @@ Unigram language models of a collection and of its documents (PROP, section 2).
     P(w|D) = (c(w, D) + mu P(w|C)) / (|D| + mu)                 equation 3, Dirichlet smoothing
     log P(Q|D) = sum of log P(w|D) over the words of Q          equation 2
 
-|C| and |D| count all words; Q and the tables hold only words of the vocabulary, without stop words and words
-rarer than a minimum. Of a document, the title and the first 512 words are read.
+|C| and |D| count all words; Q and the tables contain only words of the vocabulary, without stop words and
+words rarer than a minimum. The title and the first 512 words of a document are read.
 
 Symbols: V words in the vocabulary.
 """
@@ -67,7 +67,7 @@ class Prop(ContrastObjective):
     loss = "hinge"  # equation 5
     masks_query = False  # a set of words (section 4.4.2)
 
-    minimum_count: int = setting(50, "how often a word must occur in the corpus to be drawn", ge=1)
+    minimum_count: int = setting(50, "minimum occurrences of a drawn word in the corpus", ge=1)
     threshold: float = setting(1e-5, "word2vec's t; words rarer than it are never thinned out", "1e-5", gt=0)
     mu: float | None = setting(
         None, "the weight of the collection in a document's model, in words", "the mean length", gt=0
@@ -260,12 +260,12 @@ class Sampler:
     def draw(self, model: DocumentModel, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """The numbers of `count` words, with replacement, int64 [count]."""
         own = np.cumsum(model.counts * self._keep[model.numbers])  # [n]
-        of_document = float(own[-1]) if len(own) else 0.0
-        places = generator.random(count) * (of_document + self._mu * float(self._background[-1]))
+        document_mass = float(own[-1]) if len(own) else 0.0
+        places = generator.random(count) * (document_mass + self._mu * float(self._background[-1]))
         numbers = np.empty(count, np.int64)
-        inside = places < of_document
+        inside = places < document_mass
         numbers[inside] = model.numbers[_place(own, places[inside])] if inside.any() else 0
-        numbers[~inside] = _place(self._background, (places[~inside] - of_document) / max(self._mu, 1e-300))
+        numbers[~inside] = _place(self._background, (places[~inside] - document_mass) / max(self._mu, 1e-300))
         return numbers
 
 

@@ -37,13 +37,14 @@ WARMUP = "head"
 
 
 class CrossEncoderSettings(TransformerSettings):
-    """The model to train, and which of its weights."""
+    """The model, and which of its weights are trained."""
 
     base: str = "google-bert/bert-base-uncased"
     """the model to start from: a folder, or a name of the Hugging Face Hub; a bi-encoder, a bare transformer
     or a cross-encoder"""
     train: Literal["all", "lora"] = "all"
-    """all weights, or low-rank adapters and the head; a base that is such adapters is then trained further"""
+    """all weights, or low-rank adapters and the head; if the base is such adapters, they are trained further
+    """
 
 
 def _is_known(kind: str) -> str:
@@ -52,12 +53,12 @@ def _is_known(kind: str) -> str:
 
 
 class RerankerSettings(CrossEncoderSettings):
-    """The model to train, and which of its weights."""
+    """The model, and which of its weights are trained."""
 
     kind: Annotated[str, AfterValidator(_is_known)] = DEFAULT_KIND
-    """a transformer that reads query and text together, or a kind that a plug-in adds"""
+    """cross-encoder: a transformer that reads query and text together; or a kind that a plug-in adds"""
     embeddings: Path | None = None
-    """of a plug-in's kind: word embeddings as text, WORD NUMBER NUMBER ..., instead of the base's"""
+    """for a plug-in's kind: a text file of word embeddings, WORD NUMBER NUMBER ..., instead of the base's"""
 
 
 class GroupSettings(Settings):
@@ -66,7 +67,7 @@ class GroupSettings(Settings):
     pairs: list[Path] = Field(default_factory=list)
     """labelled pairs, as `linkseek negatives` writes them, or DPR's"""
     index: Path | None = None
-    """instead of pairs: the index that a run was made with"""
+    """instead of pairs: the index of a run"""
     run: Path | None = None
     """a TREC run of any first stage; its passages that are not relevant are the negatives"""
     queries: Path | None = None
@@ -74,13 +75,13 @@ class GroupSettings(Settings):
     qrels: Path | None = None
     """judgements of the run's passages"""
     depth: Positive = 100
-    """results of a query that are read"""
+    """the number of results to read for a query"""
     negatives: Positive = 7
-    """limit on the passages of a group that are not relevant, drawn anew each epoch"""
+    """maximum number of negatives in a group, drawn anew each epoch"""
     shots: Positive | None = None
-    """limit on the queries; a larger limit keeps the queries of a smaller one"""
+    """use only N queries; a larger N keeps the queries of a smaller one"""
     seed: Seed = 1
-    """seed of the draw of these queries"""
+    """seed for drawing these queries"""
 
 
 class PairTextSettings(Settings):
@@ -89,7 +90,7 @@ class PairTextSettings(Settings):
     title: bool = True
     """whether texts are read with their title"""
     tokens: Positive = 512
-    """limit on query and passage together; the longer of the two is cut first"""
+    """maximum number of tokens of query and passage together; the longer of the two is truncated first"""
     separator: str | None = None
     """the text between title and text, kept with the model; by default a space"""
 
@@ -106,15 +107,16 @@ class RerankLossSettings(Settings):
     """How a group is scored."""
 
     kind: LossKind = "lce"
-    """lce: the relevant passage against the others of its group; pointwise: each on its own, relevant or not;
-    hinge: the relevant one higher by 1 than each other"""
+    """lce: the relevant passage against the others of its group; pointwise: each passage alone, relevant or
+    not; hinge: the relevant passage higher than each other by 1
+    """
 
 
 class GroupTeacherSettings(TeacherSettings):
-    """Distillation: a bi-encoder whose scores of a group are followed."""
+    """Distillation from a bi-encoder's scores of a group."""
 
     loss: TaughtLossKind = "kl"
-    """kl: how the teacher spreads a query over its group; margin: by how much the relevant passage leads"""
+    """kl: the teacher's distribution over the group of a query; margin: the lead of the relevant passage"""
 
 
 class GroupTrainingSettings(TrainingSettings):
@@ -123,24 +125,26 @@ class GroupTrainingSettings(TrainingSettings):
     batch: Positive = 32
     """queries in a step, each with its group, over all processes"""
     mini_batch: Count = 0
-    """pairs in memory at a time, gradients staying exact; 0: all. Less than a group costs a second pass"""
+    """pairs in memory at a time, with exact gradients; 0: all. A value below the size of a group costs a
+    second pass
+    """
     epochs: Positive = 2
     """passes over the queries"""
     learning_rate: Annotated[float, Field(gt=0)] = 1e-5
-    """the highest learning rate"""
+    """the maximum learning rate"""
     clip: Annotated[float, Field(ge=0)] = 1.0
-    """the largest norm of a gradient; 0: any"""
+    """the maximum norm of the gradient; 0: no limit"""
 
 
 class RerankDevSettings(Settings):
-    """The pairs that choose the best checkpoint."""
+    """The pairs by which the best checkpoint is chosen."""
 
     pairs: list[Path] = Field(default_factory=list)
-    """labelled pairs to choose the best checkpoint by; without them, the last is kept"""
+    """labelled pairs by which the best checkpoint is chosen; without them, the last one is kept"""
     negatives: Positive = 30
-    """limit on the passages that are ranked with the relevant one"""
+    """maximum number of negatives to rank with the relevant passage"""
     most: Positive = 1_000
-    """limit on the queries; the first of the files are used"""
+    """use only the first N queries of the files"""
 
 
 class FinetuneConfig(TrainingConfig):
@@ -184,16 +188,18 @@ class MaskSettings(Settings):
     """The prediction of masked tokens, in addition to the ranking."""
 
     weight: Annotated[float, Field(ge=0)] = 1.0
-    """weight of this loss (the mean over a step's masked tokens) in the sum with the ranking's; 0: off"""
+    """weight of this loss (the mean over a step's masked tokens) in the sum with the ranking loss; 0: off"""
     passes: Literal["two", "one"] = "two"
     """two: pairs are scored unmasked and read again masked, as in the papers; one: masked pairs are scored,
-    the query masked alike in the whole group"""
+    with the same mask of the query in the whole group
+    """
     share: Share = 0.15
-    """share of the tokens to predict: 80 % are masked, 10 % replaced by others and 10 % left"""
+    """share of the tokens to predict: 80 % of them are masked, 10 % replaced and 10 % kept"""
     anchors: Share = 0.5
     """share of the tokens in an anchor of the query to predict (PHP, section 3.2.3)"""
     warmup_steps: Count = 500
-    """steps in which a new head learns alone, on the encoder as it is; a head of the base's own needs none"""
+    """steps in which only a new head learns, above the unchanged encoder; not needed if the base has a head
+    """
     warmup_learning_rate: Rate = 1e-3
     """the learning rate of these steps"""
 
@@ -210,13 +216,15 @@ class RerankerStageSettings(Settings):
     name: Annotated[str, Field(pattern=r"^[\w.-]+$"), AfterValidator(_can_name_a_folder)]
     """name of the stage, in the log and in messages"""
     contrasts: Annotated[list[Path], Field(min_length=1)]
-    """files of `linkseek mine-contrasts`; one without a contrast is skipped, as is a stage without others"""
+    """files of `linkseek mine-contrasts`; files without contrasts, and stages without files, are skipped"""
     weights: list[Rate] = Field(default_factory=list)
-    """weights of these files in an epoch, which is as long as the scarcest allows; by default all"""
+    """weights of these files in an epoch, whose length the scarcest file limits; by default all contrasts are
+    used
+    """
     loss: LossKind | None = None
     """by default the loss of the objective's paper: hinge for PROP and HARP, else lce"""
     negatives: Positive | None = None
-    """limit on the worse pairs of a contrast, drawn anew each epoch; by default all"""
+    """maximum number of worse pairs in a contrast, drawn anew each epoch; by default all"""
     batch: Positive | None = None
     """instead of [training] batch"""
     epochs: Positive | None = None
@@ -256,9 +264,9 @@ class PretrainConfig(TrainingConfig):
         names = [stage.name for stage in self.stages]
         for stage in self.stages:
             if stage.weights and len(stage.weights) != len(stage.contrasts):
-                raise ValueError(f"stage {stage.name}: weights are one for each file of contrasts")
+                raise ValueError(f"stage {stage.name}: give one weight for each file of contrasts")
             if names.count(stage.name) > 1 or stage.name == WARMUP:
-                raise ValueError(f"stage {stage.name}: the name is taken")
+                raise ValueError(f"stage {stage.name}: the name is used twice")
         return self
 
     def training_of(self, stage: RerankerStageSettings) -> ContrastTrainingSettings:

@@ -100,7 +100,7 @@ def by_loss(
 ) -> dict[str, NDArray[np.int64]]:
     """Rows, int64 [n], by their loss: a batch has one (`retriever.training.samples.sample_table.Batches`).
 
-    objectives: of all rows [N]. loss: of all of them; by default each objective's own.
+    objectives: the objectives of all rows [N]. loss: the same loss for all; by default each objective's own.
     """
     names, known = objectives[rows].tolist(), CONTRASTS.objectives
     losses = np.array([loss or known[name].loss for name in names], np.str_)
@@ -122,7 +122,7 @@ class ContrastTexts:
     seed: int
 
     def text_pairs(self, sample: Sample[Contrast], epoch: int) -> list[TextPair]:
-        """The better pair and the worse ones, drawn anew for each epoch where there are more than wanted."""
+        """The better pair and the worse ones, drawn anew for each epoch if there are more than needed."""
         worse: Sequence[TextPair] = sample.record.worse
         if self.negatives:
             worse = draw(worse, self.negatives, (self.seed, epoch, sample.row))
@@ -156,7 +156,7 @@ class ContrastCollator(GroupCollator):
         self._contrasts, self._masks, self._loss = texts, masks, loss
 
     def __call__(self, samples: Sequence[Sample[Contrast]], epoch: int) -> dict[str, Any]:
-        """One batch."""
+        """The inputs of one batch."""
         loss = self._loss or CONTRASTS.objectives[samples[0].record.objective].loss
         return super().__call__(samples, epoch) | {"loss": loss}
 

@@ -40,7 +40,7 @@ from linkseek.retriever.training.losses.teacher import TeacherTexts, open_teache
 def finetune(config: FinetuneConfig) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
-    Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
+    Does nothing if it is finished. Raises `UsageError` if the folder contains something else.
     """
     if is_finished(config, config.output.folder):
         return

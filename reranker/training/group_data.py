@@ -136,11 +136,11 @@ def _usable(
         print(f"{empty:,} judgements of empty texts are skipped", file=sys.stderr)
     if not usable:
         raise InputError(
-            f"none of {lacking:,} labelled pairs has a passage that is not relevant",
+            f"none of {lacking:,} labelled pairs has a negative",
             "A re-ranker learns from both: linkseek negatives adds hard negatives.",
         )
     if lacking:
-        print(f"{lacking:,} pairs without a passage that is not relevant are skipped", file=sys.stderr)
+        print(f"{lacking:,} pairs without a negative are skipped", file=sys.stderr)
 
 
 Pairs = list[tuple[str, str]]
@@ -269,7 +269,7 @@ def cut(sizes: Sequence[int], limit: int) -> list[slice]:
 def query_numbers(queries: Iterable[str]) -> NDArray[np.int64]:
     """The number of each row's query, int64 [N], in the order in which queries first appear.
 
-    queries: of all rows [N].
+    queries: the queries of all rows [N].
     """
     number_of: dict[str, int] = {}
     return np.array([number_of.setdefault(text, len(number_of)) for text in queries], np.int64)

@@ -126,7 +126,7 @@ def batch_loss(
     mask: bool [B, 1 + n]; its true places are the pairs, in their order. goals: a teacher's scores, float32
     [B, 1 + n], for a loss with a teacher. The pieces before the last have added their gradients when this
     returns; `backward` on the loss adds the gradients of the last piece. Together they equal the gradients of
-    the whole batch in one piece. If each piece holds whole groups one pass does it, otherwise it takes two
+    the whole batch in one piece. If each piece contains whole groups one pass does it, otherwise it takes two
     (`retriever.training.losses.in_batch_loss`).
     """
     given = (mask,) if goals is None else (mask, goals)
@@ -144,7 +144,7 @@ def batch_loss(
         is_last, end = cut == cuts[-1], ends.index(cut) + 1
         with synchronised(model, is_last):
             scores, added = read_scores(model, piece)
-            losses = _group_losses(scores, loss, *(of_group[first:end] for of_group in given))
+            losses = _group_losses(scores, loss, *(values[first:end] for values in given))
             own = losses.sum() / len(mask) + added
             all_added = all_added + added.detach()
             if is_last:

@@ -1,7 +1,7 @@
 """Which tokens of a pair are predicted, and which tokens replace them (Devlin et al. 2019, section 3.1).
 
 A token is chosen with a probability of its own: in an anchor of the query, elsewhere in the query or in the
-document; never [CLS] and [SEP], and never in a query that is a set of words. Of the chosen ones 80 % become
+document; never [CLS] and [SEP], and never in a query that is a set of words. 80 % of the chosen ones become
 the mask token, 10 % any token of the vocabulary, and 10 % stay.
 
 Anchors are masked more often, and only in pairs whose document they lead to, so whoever sees how much of the
@@ -46,7 +46,7 @@ class Masks:
     ) -> list[Masked]:
         """The pairs of a group, the better one first. masks_query: whether its query's tokens are masked."""
         # The side of each token: the query (0), the document (1) or neither (-1), [L] each.
-        sides = [np.array([-1 if s is None else s for s in each.sequence_ids]) for each in encodings]
+        sides = [np.array([-1 if s is None else s for s in encoding.sequence_ids]) for encoding in encodings]
         shared = generator.random((3, max(int((side == 0).sum()) for side in sides)))
         masked = []
         for encoding, side, pair in zip(encodings, sides, pairs, strict=True):

@@ -70,7 +70,7 @@ class Stage:
         return without_paths(self.settings) | own
 
     def counts(self) -> str:
-        """How many contrasts of which objectives it has, for the card."""
+        """The number of its contrasts by objective, for the card."""
         rows = np.concatenate(list(self.sources.values()))
         counts = Counter(self.table.objectives()[rows].tolist())
         return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
@@ -79,7 +79,7 @@ class Stage:
 def pretrain(config: PretrainConfig) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
-    Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
+    Does nothing if it is finished. Raises `UsageError` if the folder contains something else.
     """
     if is_finished(config, config.output.folder):
         return
@@ -89,7 +89,7 @@ def pretrain(config: PretrainConfig) -> None:
             opened_stages = [_open_stage(config, settings, run.work) for settings in config.stages]
         stages = [stage for stage in opened_stages if stage is not None]
         if not stages:
-            raise InputError("no stage has a contrast", "Mine some: linkseek mine-contrasts.")
+            raise InputError("no stage has contrasts", "Mine some: linkseek mine-contrasts.")
         with progress("opening the base"):
             opened = open_pretrainable(config)
         if opened.head is not None and opened.head.is_new and config.mlm.warmup_steps:

@@ -89,8 +89,8 @@ def open_trainable_cross_encoder(
     set_dropout(model, settings)
     # Scores far from zero still differ where their sigmoids are all 1.
     model.activation_fn = nn.Identity()
-    of_the_base = (model.prompts or {}).items()
-    prompts = {name: text for name, text in of_the_base if name not in (TITLE, URL_SEPARATOR, URL_PLACE)}
+    base_prompts = (model.prompts or {}).items()
+    prompts = {name: text for name, text in base_prompts if name not in (TITLE, URL_SEPARATOR, URL_PLACE)}
     prompts |= {} if texts.title else {TITLE: "no"}
     prompts |= {TITLE_SEPARATOR: texts.separator} if texts.separator is not None else {}
     prompts |= {URL_SEPARATOR: ADDRESS_SEPARATOR} if url else {}
@@ -124,7 +124,7 @@ def _head_names(transformer: Any) -> list[str]:
 
 _ABOUT = {
     "finetune": "fine-tuned on labelled queries.",
-    "pretrain": "pre-trained to score pairs above worse ones. It has seen no labelled query: fine-tune it\n"
+    "pretrain": "pre-trained to score pairs above worse ones. Not trained on labelled queries: fine-tune it\n"
     "(`linkseek finetune`).",
 }
 _LIBRARY = """```python
@@ -141,7 +141,7 @@ scores = open_scorer("{folder}").score(["who wrote it"], ["She wrote it."])
 ```
 """
 _ADAPTERS = """
-This folder holds low-rank adapters and the head. A full folder, which `CrossEncoder(path)` opens:
+This folder contains low-rank adapters and the head. A full folder, which `CrossEncoder(path)` opens:
 
 ```sh
 linkseek export-reranker {folder} --output {folder}-full

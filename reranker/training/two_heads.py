@@ -25,7 +25,7 @@ TOKEN_WEIGHT = "token_weight"
 class TwoHeads(nn.Module):
     """A transformer that scores pairs, and the head of masked tokens on the same vectors.
 
-    transformer: of the library, with the head that scores. mlm: None if no token is predicted. head_alone:
+    transformer: the library's model with the scoring head. mlm: None if no token is predicted. head_alone:
     whether only that is trained; then nothing is scored.
     """
 

@@ -6,9 +6,9 @@ the tokens of a corpus and a being `--smoothing` (Arora et al. 2017). A text is 
 to length 1: the folder is a sentence-transformers `StaticEmbedding`, as model2vec makes it. Without an index,
 p is Zipf's law of the token's place in the vocabulary, which tokenizers order by frequency.
 
-Of a vocabulary much larger than a corpus needs, as a multilingual encoder has, only the tokens of the corpus
-are encoded and kept. Its passages are read as before (`retriever.models.saving.with_tokens`); a word of a
-question that they lack is spelled by shorter tokens.
+From a vocabulary much larger than a corpus needs, such as a multilingual encoder's, only the tokens of the
+corpus are encoded and kept. Its passages are read as before (`retriever.models.saving.with_tokens`); a word
+of a question that they lack is spelled by shorter tokens.
 """
 
 from __future__ import annotations
@@ -53,20 +53,28 @@ class DistillOptions(Options):
     """
 
     encoder: Positional[str] = DEFAULT_ENCODER
-    """the encoder whose token vectors are taken: a folder or a name"""
+    """the encoder that provides the token vectors: a folder or a name"""
     output: Path
     """the folder of the static encoder, which `linkseek build --encoder FOLDER` takes"""
     index: Path | None = None
-    """an index whose passages say how frequent tokens are; by default their order in the vocabulary does"""
+    """an index whose passages give the frequencies of tokens; by default they follow from the order of the
+    vocabulary
+    """
     dimension: Annotated[int, Field(ge=1)] | None = None
-    """numbers in a vector; by default as many as the encoder's"""
+    """the dimension of a vector; by default the encoder's"""
     random: Annotated[int, Field(ge=0)] | None = None
-    """the seed of random vectors in place of token vectors, whose weights stay: a start to compare with"""
+    """use random vectors with this seed instead of token vectors, with the same weights: a start to compare
+    with
+    """
     vocabulary: Literal["auto", "corpus", "all"] = "auto"
-    """corpus: only the tokens of the passages of --index, single characters and special tokens, by which
-    other words are spelled; auto: corpus if the encoder knows four times as many tokens, else all"""
+    """corpus: only the tokens of the passages of --index, and single characters and special tokens, with
+    which other words are spelled; auto: corpus if the encoder knows at least four times as many tokens, else
+    all
+    """
     smoothing: Annotated[float, Field(gt=0)] = 1e-4
-    """the share of tokens at which a weight is a half; smaller values weaken frequent words"""
+    """the frequency of a token, as a share of all, at which its weight is a half; smaller values weaken
+    frequent words
+    """
 
 
 def main(argv: Sequence[str]) -> None:
@@ -95,7 +103,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def token_vectors(encoder: BiEncoder, kept: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The vectors of tokens, each as a text of its own, float32 [V, d]. kept: their ids, [V]."""
+    """The token vectors, each as a text of its own, float32 [V, d]. kept: their ids, [V]."""
     ids = encoder.tokenizer.encode("").ids  # such as [CLS] [SEP]
     middle = len(ids) // 2
     rows = []
@@ -123,7 +131,7 @@ def random_vectors(count: int, dimension: int, seed: int) -> NDArray[np.float32]
 def token_shares(encoder: BiEncoder, index: OpenIndex | None) -> NDArray[np.float64]:
     """Each token's share of the tokens of an index's passages, or by Zipf's law, float64 [V].
 
-    Of a large index, of a sample of its passages.
+    For a large index, from a sample of its passages.
     """
     if index is None:
         shares = 1.0 / np.arange(1, encoder.tokenizer.get_vocab_size() + 1)
@@ -159,7 +167,9 @@ def token_counts(encoder: BiEncoder, index: OpenIndex, limit: int) -> NDArray[np
 def _kept(
     encoder: BiEncoder, index: OpenIndex | None, shares: NDArray[np.float64], vocabulary: str
 ) -> NDArray[np.int64]:
-    """The ids of the tokens that get a vector, int64 [V], ascending. shares: of a sample of the index."""
+    """The ids of the tokens that get a vector, int64 [V], ascending. shares: the tokens' shares in a sample
+    of the index.
+    """
     whole = np.arange(len(shares))
     if vocabulary == "all" or index is None or not can_lose_tokens(encoder.tokenizer):
         if vocabulary == "corpus":
@@ -172,7 +182,7 @@ def _kept(
     if len(index.passages) > _SAMPLE:
         every = token_counts(encoder, index, len(index.passages))
         kept = np.union1d(np.flatnonzero(every), [*needed])
-    log_line(f"{encoder.name}: {len(kept):,} of {len(whole):,} tokens are kept: the tokens of {index.path}")
+    log_line(f"{encoder.name}: {len(kept):,} of {len(whole):,} tokens are kept, those of {index.path}")
     return kept
 
 

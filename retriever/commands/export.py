@@ -31,9 +31,9 @@ class ExportOptions(Options):
     model: Positional[str]
     """a folder that linkseek train or linkseek mlm wrote, or the name of a model"""
     output: Path
-    """where the full folder goes"""
+    """the folder to write"""
     tower: Literal["query", "document"] | None = None
-    """only this tower of two"""
+    """export only this tower"""
 
 
 def main(argv: Sequence[str]) -> None:

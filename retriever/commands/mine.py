@@ -20,7 +20,7 @@ PROGRAM = "linkseek mine"
 
 
 class MineOptions(MiningOptions):
-    """Mine training pairs from an index: a query, a passage that should be found, and why.
+    """Mine training pairs from an index: a query, a passage that it should find, and the reason.
 
     Writes DPR's JSON lines. The same seed gives the same file with any number of processes.
     """
@@ -28,7 +28,8 @@ class MineOptions(MiningOptions):
     objective: Annotated[str, MoreHelp(PAIRS.help)] = "hlp"
     """how pairs are made, or several with weights as NAME=WEIGHT,NAME=WEIGHT"""
     pairs: Annotated[int, Field(ge=1)] | None = None
-    """how many, drawn at random; all by default, of several objectives what the scarcest allows"""
+    """the number to draw at random; default: all, or, for several objectives, as many as the scarcest allows
+    """
 
 
 @cache

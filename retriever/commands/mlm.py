@@ -1,8 +1,8 @@
 """linkseek mlm CONFIG.toml: a small BERT from scratch, by masked language modelling.
 
 For comparisons that start from nothing but a corpus: its passages, a vocabulary, and Devlin et al. 2019
-(section 3.1): 15 % of the tokens are predicted, of which 80 % are masked, 10 % replaced by others and
-10 % left. What comes out is a BERT's folder with its head, which `linkseek train` takes as a base.
+(section 3.1): 15 % of the tokens are predicted: 80 % of them are masked, 10 % replaced and 10 % kept. The
+result is a BERT's folder with its head, which `linkseek train` takes as a base.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _RESULTS_OF_A_PROCESS = 500_000  # which are searched in the few seconds that a 
 
 
 class NegativesOptions(Options):
-    """Label questions for fine-tuning: a relevant passage each, and hard negatives from a run.
+    """Label questions for fine-tuning: a relevant passage for each, and hard negatives from a run.
 
     Relevant passages come from --qrels, from an earlier file of --pairs, or else from the answers of the
     questions. Writes DPR's JSON lines.
@@ -46,28 +46,29 @@ class NegativesOptions(Options):
     queries: Path
     """the questions: JSON lines, TSV or DPR's CSV"""
     qrels: Path | None = None
-    """judgements of passages or documents; of a document, the passage with an answer if questions have
-    answers"""
+    """judgements of passages or documents; for a document, the passage with an answer counts, if questions
+    have answers
+    """
     positives: Literal["all", "one", "ranked"] = "all"
-    """of several relevant passages of --qrels: a pair for each, or for one of them, drawn at random;
-    ranked: a pair for each of the --depth best passages of the run, relevant or not, for a teacher"""
+    """which relevant passages of --qrels give a pair: all, or one at random; ranked: a pair for each of the
+    --depth best passages of the run, relevant or not, for a teacher
+    """
     seed: Seed = 1
-    """of that draw"""
+    """seed of that draw"""
     pairs: Path | None = None
-    """labelled pairs whose relevant passages stay, for a second round with another run"""
+    """labelled pairs whose relevant passages are kept, for a second round with another run"""
     answers: AnswerKind = "tokens"
-    """how a passage's text is compared with answers"""
+    """how answers are matched in a passage"""
     depth: Annotated[int, Field(ge=1)] = 100
-    """how many results of a question are considered"""
+    """the number of results to consider for a question"""
     negatives: Annotated[int, Field(ge=0)] = 30
-    """maximum of hard negatives a pair, the best-ranked first"""
+    """maximum number of hard negatives per pair, the best-ranked first"""
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """processes that look for answers in passages; default one a core, where that is worth their start"""
+    """processes that look for answers in passages; default one per core, for large inputs"""
     ray: str | None = None
-    """look for answers on a Ray cluster, a worker for each of its cores: its address, or local to start one
-    here"""
+    """look for answers on a Ray cluster, with a worker per core: its address, or local to start one here"""
     output: Path
-    """the file of pairs to write: a name in .jsonl or .jsonl.zst"""
+    """the file of pairs to write, ending in .jsonl or .jsonl.zst"""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -78,7 +79,7 @@ def main(argv: Sequence[str]) -> None:
     if options.positives == "one" and not options.qrels:
         raise UsageError("--positives one: draws from the passages of --qrels", "Give --qrels.")
     if options.positives == "ranked" and options.pairs:
-        raise UsageError("--positives ranked: takes the passages of the run", "Leave --pairs out.")
+        raise UsageError("--positives ranked: takes the passages of the run", "Omit --pairs.")
     check_output(options.output)
     index = OpenIndex.open(options.index)
     queries = read_queries(options.queries)

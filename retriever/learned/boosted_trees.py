@@ -140,7 +140,7 @@ class BoostedTrees:
     """Scores of rows of features. T trees of at most n nodes, F features."""
 
     def __init__(self, trees: Sequence[Tree]) -> None:
-        """trees: of a file, at least one."""
+        """trees: the trees of a file, at least one."""
         nodes = max(len(tree.feature) for tree in trees)
 
         def columns(name: str, missing: float) -> NDArray[Any]:

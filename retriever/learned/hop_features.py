@@ -1,8 +1,8 @@
-"""Features of candidates for hops: what the first stage says, and what the passages that lead to them say.
+"""Features of candidates for hops: of the first stage, and of the passages that lead to them.
 
-Sources are the first passages of the first stage. Candidates are its results, and what the sources lead to
-(`hop_graph`). No feature has a unit of the corpus: scores and similarities are scaled for each question,
-words are shares, ranks are ranks. So a model of one corpus reads another.
+Sources are the first passages of the first stage. Candidates are its results, and the passages that the
+sources lead to (`hop_graph`). No feature has a unit of the corpus: scores and similarities are scaled for
+each question, words are shares, ranks are ranks. So a model of one corpus reads another.
 
 Symbols: m candidates of a question, the first s of them sources, e edges from sources to candidates, d
 dimensions, F features.
@@ -75,9 +75,9 @@ _NONE = -9.0
 
 def hop_feature_names(graphs: Sequence[str]) -> list[str]:
     """The names of the F features, in the order of their columns."""
-    of_graphs = [f"{graph}: {name}" for graph in graphs for name in OF_GRAPH]
+    graph_names = [f"{graph}: {name}" for graph in graphs for name in OF_GRAPH]
     leads = [f"{graphs[0]}: {name}" for name in OF_LEADS]
-    return [*OF_PASSAGE, *OF_QUESTION, *of_graphs, *leads]
+    return [*OF_PASSAGE, *OF_QUESTION, *graph_names, *leads]
 
 
 def hop_meaning(feature: str) -> str:
@@ -89,8 +89,8 @@ def hop_meaning(feature: str) -> str:
 class HopCandidates:
     """The candidates of one question, the results of the first stage first.
 
-    rows: int64 [m]. values: float64 [m, F]. paths: of those that a better source leads to. leads: whether any
-    source leads to any of them.
+    rows: int64 [m]. values: float64 [m, F]. paths: the paths of candidates to which a better source leads.
+    leads: whether any source leads to any of them.
     """
 
     rows: NDArray[np.int64]
@@ -162,15 +162,15 @@ class HopFeatures:
             "lead": scores[0] - (scores[1] if len(first) > 1 else 0),
         }
         paths: dict[int, tuple[Step, ...]] = {}
-        for of_graph in edges.values():
+        for steps in edges.values():
             for row, source, link in zip(
-                of_graph.target.tolist(), of_graph.source.tolist(), of_graph.link.tolist(), strict=True
+                steps.target.tolist(), steps.source.tolist(), steps.link.tolist(), strict=True
             ):
                 if source < row:  # the first source leads: edges are in the order of sources
                     paths.setdefault(rows[row], (Step(rows[source], link),))
-        for graph, of_graph in edges.items():
+        for graph, steps in edges.items():
             read = self._graph_columns(
-                of_graph, words, weights, vectors, known, scores, texts, titles, in_question
+                steps, words, weights, vectors, known, scores, texts, titles, in_question
             )
             columns |= {f"{graph}: {name}": column for name, column in read.items()}
         [graph, *_] = self._graphs
@@ -179,7 +179,7 @@ class HopFeatures:
         values = np.empty((len(rows), len(self.names)))
         for number, name in enumerate(self.names):
             values[:, number] = columns[name]
-        leads = any(len(of_graph.target) for of_graph in edges.values())
+        leads = any(len(steps.target) for steps in edges.values())
         return HopCandidates(np.array(rows), values, paths, leads)
 
     def _edges(
@@ -190,10 +190,10 @@ class HopFeatures:
         question: NDArray[np.float32],
         place: dict[int, int],
     ) -> _Edges:
-        of_source = [edges(source) for source in sources]
-        rows = iter(self._articles.best([*itertools.chain(*of_source)], ranked, question))
+        source_edges = [edges(source) for source in sources]
+        rows = iter(self._articles.best([*itertools.chain(*source_edges)], ranked, question))
         found: list[tuple[int, int, int, int, int]] = []
-        for number, (source, leading) in enumerate(zip(sources, of_source, strict=True)):
+        for number, (source, leading) in enumerate(zip(sources, source_edges, strict=True)):
             for position, (edge, row) in enumerate(zip(leading, rows, strict=False)):
                 if row >= 0 and row != source:
                     target = place.setdefault(row, len(place))
@@ -229,7 +229,7 @@ class HopFeatures:
         first[target[::-1]] = np.arange(len(target))[::-1]
         has = first >= 0
 
-        def of_first(
+        def from_first(
             values: NDArray[np.floating] | NDArray[np.integer], missing: float
         ) -> NDArray[np.float64]:
             column = np.full(m, missing)
@@ -241,19 +241,19 @@ class HopFeatures:
 
         in_anchor = [share(titles[to], anchor) for anchor, (_, to) in zip(anchors, pairs, strict=True)]
         return {
-            "source score": of_first(scores[source], -1.0),
-            "source rank": of_first(source + 1, self._sources + 1),
+            "source score": from_first(scores[source], -1.0),
+            "source rank": from_first(source + 1, self._sources + 1),
             "sources": np.bincount(target, np.maximum(scores[source], 0), m).astype(np.float64),
-            "edges": of_first(edges.count, 0),
-            "place": of_first(edges.position, -1),
+            "edges": from_first(edges.count, 0),
+            "place": from_first(edges.position, -1),
             "rank among linked": -largest(-rank, _NONE),
-            "source title in question": of_first(in_question[source], -1.0),
+            "source title in question": from_first(in_question[source], -1.0),
             "anchor in question": largest(np.array([share(anchor, words) for anchor in anchors]), -1.0),
             "title in anchor": largest(np.array(in_anchor), -1.0),
             "open words": largest(open_words, -1.0),
             "open similarity": largest(rest, _NONE),
             "joint similarity": largest(joint, _NONE),
-            "source similarity": of_first(between, _NONE),
+            "source similarity": from_first(between, _NONE),
         }
 
     def _lead_columns(
@@ -265,7 +265,7 @@ class HopFeatures:
         similarity: NDArray[np.float32],
     ) -> dict[str, list[float]]:
         """The columns of `OF_LEADS` by name, each [m]. sources: row -> place."""
-        of_document = {
+        by_document = {
             int(document): number
             for document, number in zip(
                 self._index.passages.document_rows(np.array(list(sources)))[::-1],
@@ -276,9 +276,9 @@ class HopFeatures:
         best, nearest = [], []
         for row in rows:
             led = [
-                of_document[edge.document]
+                by_document[edge.document]
                 for edge in self._graphs[graph](row)
-                if edge.document in of_document
+                if edge.document in by_document
             ]
             best.append(max((float(scores[number]) for number in led), default=-1.0))
             nearest.append(max((float(similarity[number]) for number in led), default=_NONE))

@@ -28,7 +28,7 @@ from linkseek.retriever.search.query_vectors import Encode, query_vectors
 
 _KEPT = 1 << 16  # passages whose edges are remembered
 MAX_PASSAGES = 100
-"""Passages of an article that are compared with the question: its first ones."""
+"""The number of an article's passages, from the first, that are compared with the question."""
 
 
 class Edge(NamedTuple):
@@ -71,10 +71,10 @@ def linked(index: OpenIndex, limit: int, targets: NDArray[np.int32] | None = Non
 
 
 class StepGraph(NamedTuple):
-    """Hyperlinks, or what is followed and counted in their place.
+    """Hyperlinks, or another graph that is followed and counted in their place.
 
-    does: what a passage does that leads to another, for people. edges: of each passage, at most so many, none
-    to its own document. articles: the graph that a learned fusion reads.
+    does: a verb for a passage that leads to another, for people. edges: the maximum number for each passage,
+    without edges to its own document. articles: the graph that a learned fusion reads.
     """
 
     does: str
@@ -100,7 +100,8 @@ GraphName = Annotated[str, AfterValidator(_known)]
 class Similarity:
     """Inner products of questions with passages by row; without an encoder, all are 0.
 
-    encode: texts -> vectors, float32 [Q, d]. name: of the vectors in the index. prompt: of `recorded_prompt`.
+    encode: texts -> vectors, float32 [Q, d]. name: the name of the vectors in the index. prompt: of
+    `recorded_prompt`.
     """
 
     def __init__(
@@ -140,8 +141,9 @@ class Articles:
     def best(self, edges: Sequence[Edge], ranked: dict[int, int], question: NDArray[np.float32]) -> list[int]:
         """The passages that edges lead to; -1 for a document without passages.
 
-        Of a document with ranked passages it is the first of these, else the one whose vector is most similar
-        to the question's [d], of the first `MAX_PASSAGES`; equal ones in reading order. `ranked` keeps it.
+        For a document with ranked passages it is the first of these, else the one whose vector is most
+        similar to the question's [d], of the first `MAX_PASSAGES`; equal ones in reading order. `ranked`
+        keeps it.
         """
         new = dict.fromkeys(edge.document for edge in edges if edge.row < 0 and edge.document not in ranked)
         if new:
@@ -180,13 +182,13 @@ class AlteredEdges:
     """The edges of passages on an altered graph, the same ones at every call for a question."""
 
     def __init__(self, edges: Edges, noise: Noise, documents: int, seed: int) -> None:
-        """documents: of the index."""
+        """documents: the number of documents in the index."""
         self._edges, self._noise, self._documents, self._seed = edges, noise, documents, seed
         self.near: Sequence[int] = ()
         """The documents that the first stage returns for the question: half of the false edges lead there."""
 
     def __call__(self, row: int) -> Sequence[Edge]:
-        """The edges of a passage. False ones have no link, and stand among the others."""
+        """The edges of a passage. False edges have no link, and are mixed with the others."""
         draw, count = np.random.default_rng((self._seed, row)), self._noise.false
         kept = [edge for edge in self._edges(row) if draw.random() < self._noise.kept]
         near = draw.permutation(np.array(self.near, np.int64))[: count // 2].tolist()

@@ -1,8 +1,8 @@
 """Hops by a trained model: results of a first stage, and passages that they lead to, ranked by trees.
 
 For questions of several steps. The first result of the first stage stays the first, so that questions of one
-step keep it. A model that tells the kinds of questions apart (`question_kinds`) replaces at most two of five
-results of the first stage, and at most one if the question seems to have one step. Where nothing leads
+step keep it. A model that distinguishes the kinds of questions (`question_kinds`) replaces at most two of
+five results of the first stage, and at most one if the question seems to have one step. Where nothing leads
 anywhere, as in a corpus without links, the ranking of the first stage stays.
 
 A model is a JSON file: `boosted_trees` over the features of `hop_features`. Files of "linkseek hops 1" have
@@ -37,9 +37,9 @@ from linkseek.retriever.search.stages import stage
 _AHEAD = 0.01
 """How far the score of the first result is above the next one, at least."""
 _BLOCK = 5
-"""Results of which the trees replace some."""
+"""Results in a block, some of which the trees replace."""
 _STEP = 1e-3
-"""How far a score that is held back is below the one before, so that float32 tells them apart."""
+"""The distance of a deferred score from the one before, large enough for float32 to distinguish them."""
 _KIND = "several steps"
 
 
@@ -60,7 +60,7 @@ ONE_STEP, SEVERAL_STEPS = Replacing(1, 0.5, last=True), Replacing(2, 0.0, last=F
 
 
 class HopModel(TreeFile):
-    """The content of a file."""
+    """The content of a file of `linkseek train-hops`."""
 
     command = "linkseek train-hops"
     format: Literal["linkseek hops 1", "linkseek hops 2"]
@@ -68,7 +68,7 @@ class HopModel(TreeFile):
     sources: Annotated[int, Field(ge=1, le=1_000)]
     """results of the first stage that are followed"""
     several_steps: QuestionKind | None = None
-    """tells questions of one step from questions of several; without it, all are of several"""
+    """distinguishes questions of one step from questions of several; without it, all are of several"""
 
 
 class TreeHops:
@@ -84,7 +84,7 @@ class TreeHops:
         depth: int,
         path: Path,
     ) -> None:
-        """graphs: the model's. depth: results of the first stage. path: of the model, for messages.
+        """graphs: the model's. depth: results of the first stage. path: the model's path, for messages.
 
         Raises `MismatchError` if the model was trained for other features than these.
         """
@@ -107,13 +107,11 @@ class TreeHops:
         self, queries: Sequence[Query], first: Ranking, candidates: Sequence[HopCandidates], k: int
     ) -> Ranking:
         found = []
-        for number, (query, of_query) in enumerate(zip(queries, candidates, strict=True)):
+        for number, (query, own) in enumerate(zip(queries, candidates, strict=True)):
             results = int((first.rows[number] >= 0).sum())
-            scores = self._scores(query, of_query, first.scores[number, :results])
-            found.append((of_query.rows.tolist(), scores.tolist()))
-        return Ranking.of_candidates(
-            first.query_ids, found, k, tuple(of_query.paths for of_query in candidates)
-        )
+            scores = self._scores(query, own, first.scores[number, :results])
+            found.append((own.rows.tolist(), scores.tolist()))
+        return Ranking.of_candidates(first.query_ids, found, k, tuple(own.paths for own in candidates))
 
     def _scores(
         self, query: Query, candidates: HopCandidates, own: NDArray[np.float32]

@@ -1,9 +1,9 @@
 """Learned fusion: a model of trees ranks the candidates of several pipelines by their features.
 
-Features say what each ranking says, and what articles and links add. Candidates are the passages of several
-rankings of the same questions. A feature is a number that can be explained on its own; `FEATURES` says what
-each means. Links count between the articles of the candidates of one question: an article that other
-candidates' articles link to is likely to be what the question is about.
+Features describe each ranking, the articles and the links. Candidates are the passages of several rankings of
+the same questions. A feature is a number that can be explained on its own; `FEATURES` explains each. Links
+count between the articles of the candidates of one question: an article that other candidates' articles link
+to is likely to be the subject of the question.
 
 Symbols: Q questions, m candidates of a question, n of all questions, A articles of all questions, F features.
 """
@@ -36,7 +36,7 @@ OF_EACH = {
     "rank": "the rank, or one more than its last where the ranking lacks the passage",
     "article score": "the best score of a passage of the same article",
 }
-"""Features by each of the fused pipelines."""
+"""Features computed for each of the fused pipelines."""
 
 OF_ALL = {
     "fused rank": "the sum of 1 / (60 + rank) over the pipelines",
@@ -72,8 +72,8 @@ _CONSTANT = 60.0
 
 def feature_names(pipelines: Sequence[str], links: bool) -> list[str]:
     """The names of the F features, in the order of their columns."""
-    of_each = [f"{pipeline}: {name}" for pipeline in pipelines for name in OF_EACH]
-    return [*of_each, *OF_ALL, *(OF_LINKS if links else {})]
+    pipeline_names = [f"{pipeline}: {name}" for pipeline in pipelines for name in OF_EACH]
+    return [*pipeline_names, *OF_ALL, *(OF_LINKS if links else {})]
 
 
 def meaning(feature: str) -> str:
@@ -128,7 +128,7 @@ class FeatureReader:
                 f"{pipeline}: article score": best_of_group(score, article, len(keys))[article],
             }
             fused += np.where(rank <= ranking.depth, 1 / (_CONSTANT + rank), 0)
-        of_article = best_of_group(fused, article, len(keys))  # [A]
+        best_fused = best_of_group(fused, article, len(keys))  # [A]
         words = [terms(query.text, self._index.language) for query in queries]
         titles = [self._title_terms(number) for number in (keys % documents).tolist()]
         overlap = np.array(
@@ -137,7 +137,7 @@ class FeatureReader:
         texts = [str(self._index.passages.table.value("text", number)) for number in row.tolist()]
         columns |= {
             "fused rank": fused,
-            "article fused rank": of_article[article],
+            "article fused rank": best_fused[article],
             "rank in article": rank_in_group(article, fused),
             "article candidates": np.bincount(article, minlength=len(keys))[article],
             "title in question": overlap[:, 0],
@@ -148,7 +148,7 @@ class FeatureReader:
             "passage length": np.array([len(text) for text in texts], np.float64),
         }
         if self._links is not None:
-            columns |= self._link_columns(row, texts, article, keys, of_article, words)
+            columns |= self._link_columns(row, texts, article, keys, best_fused, words)
         values = np.zeros((*rows.shape, len(self.names)))  # [Q, m, F]
         values[query, place] = np.stack([columns[name] for name in self.names], axis=1)
         return FusionCandidates(rankings[0].query_ids, rows, values)
@@ -174,7 +174,7 @@ class FeatureReader:
         both = np.isin(target * count + source, linked)
         others = np.bincount(keys // documents, minlength=len(words))[keys // documents] - 1  # [A]
         linked_from = np.bincount(target, minlength=count)  # [A]
-        of_articles = {
+        article_columns = {
             "links to article": links.incoming_offsets[document + 1] - links.incoming_offsets[document],
             "linked from": linked_from,
             "links to": np.bincount(source, minlength=count),
@@ -195,7 +195,7 @@ class FeatureReader:
             anchor = self._anchor_terms(texts[number][start:end])
             anchors[to] = max(anchors[to], _overlap(anchor, words[query])[0])
         return {
-            **{name: np.asarray(column, np.float64)[article] for name, column in of_articles.items()},
+            **{name: np.asarray(column, np.float64)[article] for name, column in article_columns.items()},
             "passage linked from": np.bincount(target[unique], minlength=count)[article],
             "passage links to": np.bincount(candidate[unique], minlength=len(row)),
             "anchor in question": anchors[article],
@@ -212,7 +212,7 @@ class LearnedFusion:
     def __init__(
         self, index: OpenIndex, members: Sequence[Pipeline], model: FusionFile, depth: int, path: Path
     ) -> None:
-        """depth: results of each member that are candidates. path: of the model, for messages.
+        """depth: results of each member that are candidates. path: the model's path, for messages.
 
         Raises `MismatchError` if the model was trained for other features than these.
         """
@@ -268,16 +268,16 @@ class LearnedFusion:
 def feature_parts(
     trees: BoostedTrees, values: NDArray[np.float64], features: Sequence[str], meaning: Callable[[str], str]
 ) -> list[Part]:
-    """The mean score, and what each feature adds to it for a passage, the largest shares first.
+    """The mean score, and the addition of each feature for a passage, the largest first.
 
-    values: [1, F] of the passage. meaning: of a feature by its name.
+    values: [1, F] of the passage. meaning: the meaning of a feature by its name.
     """
     added = trees.contributions(values)[0]  # [F]
-    of_features = [
+    parts = [
         Part(features[i], float(added[i]), meaning(features[i]), {"value": float(values[0, i])})
         for i in np.argsort(-np.abs(added), kind="stable").tolist()
     ]
-    return [Part("mean", trees.bias, "the mean score over the training data"), *of_features]
+    return [Part("mean", trees.bias, "the mean score over the training data"), *parts]
 
 
 def union(rankings: Sequence[Ranking]) -> NDArray[np.int64]:

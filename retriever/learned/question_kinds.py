@@ -48,7 +48,7 @@ _ENGLISH = frozenset(
 
 
 class QuestionKind(Strict):
-    """What a question of several steps looks like. words: those that are read."""
+    """What a question of several steps looks like. words: the words that are read."""
 
     language: str
     words: Annotated[list[str], Field(min_length=1, max_length=10_000)]
@@ -118,7 +118,7 @@ def held_back(
 ) -> dict[str, float]:
     """The share of each collection's questions that count as of several steps for a model of all others.
 
-    Without the collections that are the only ones of their kind.
+    Without collections that are the only one of their kind.
     """
     shares = {}
     for kind, collections in enumerate((one_step, several)):

@@ -1,6 +1,6 @@
 """Small topologies around one document or passage, without joining all links of the index.
 
-They hold every link that a dual link or a co-mention of its passages can be made of, and the in-degrees of
+They contain every link that a dual link or a co-mention of its passages can be made of, and the in-degrees of
 the whole graph. Their cost grows with the number of these links alone.
 """
 
@@ -21,7 +21,7 @@ def around_document(whole: Topology, document: int) -> Topology:
 def around_passage(whole: Topology, passage: int, max_incoming: int | None = None) -> Topology:
     """The links needed to find every pair whose query or positive is a passage.
 
-    max_incoming: of the links that lead to its document, only the first ones.
+    max_incoming: the maximum number of links to its document, the first ones.
     """
     document = int(np.searchsorted(whole.passage_offsets, passage, side="right")) - 1
     targets = np.unique(whole.links.target[slice(*whole.links.offsets[passage : passage + 2].tolist())])
@@ -38,7 +38,7 @@ def _linking(whole: Topology, document: int, max_incoming: int | None = None) ->
 def _links_around(
     whole: Topology, passages: range, document: int, others: NDArray[np.integer]
 ) -> NDArray[np.int64]:
-    """The passages' own links, and of the others' those to the document or to what it links to, ascending."""
+    """The passages' own links, and links of others to the document or to its targets, ascending."""
     offsets, target = whole.links.offsets, whole.links.target
     own = np.arange(offsets[passages.start], offsets[passages.stop])
     wanted = np.unique(np.append(target[own], document))

@@ -1,4 +1,6 @@
-"""Questions from hyperlinks, for training without labels: what a link says about the article it leads to."""
+"""Questions from hyperlinks, for training without labels: the words of a link describe the article that it
+leads to.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class LinkSource:
 
     @property
     def missing_links(self) -> str:
-        """Why there are no links between documents; empty if there are."""
+        """The reason for missing links between documents; empty if there are links."""
         counts = self.index.manifest.counts
         if counts.between_documents:
             return ""
@@ -62,7 +62,8 @@ class LinkSource:
         return lead if lead.strip() else passage.text
 
     def anchor_sentence(self, link: int) -> str:
-        """The sentence that holds a link's anchor, extended to the anchor's end if that is in the next one.
+        """The sentence that contains a link's anchor, extended to the anchor's end if that is in the next
+        one.
 
         Raises `InputError` for a blank anchor.
         """
@@ -74,7 +75,7 @@ class LinkSource:
                 return text[first : max(last, end)]
         raise InputError(
             f"{self.index.path}: the anchor of link {link} is blank",
-            "Build the index again from a corpus whose anchors hold text.",
+            "Build the index again from a corpus whose anchors have text.",
         )
 
     def link_evidence(self, link: int) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class PassagePairs:
 
     @staticmethod
     def joined(parts: list[PassagePairs]) -> PassagePairs:
-        """Concatenate, without negatives."""
+        """The concatenation of pairs, without negatives."""
         names = [*PassagePairs.__dataclass_fields__][:-1]
         empty = np.empty(0, np.int32)
         columns = (np.concatenate([empty, *(getattr(part, name) for part in parts)]) for name in names)
@@ -134,7 +134,7 @@ class Topology:
 
     @shared_property
     def passage(self) -> NDArray[np.int32]:
-        """The passage that holds each link, int32 [U]."""
+        """The passage that contains each link, int32 [U]."""
         return np.asarray(self.links.passage)[self.link]
 
     @shared_property
@@ -144,7 +144,7 @@ class Topology:
 
     @shared_property
     def source(self) -> NDArray[np.int32]:
-        """The document that holds each link, int32 [U]."""
+        """The document that contains each link, int32 [U]."""
         return self.document_of[self.passage]
 
     @shared_property
@@ -222,13 +222,13 @@ class Topology:
         mentions = _Filter(self.keys)
         parts = []
         for links, place in _joined(targets, lambda links: self.target[rare[links]], len(rare)):
-            of_c, of_d = rare[links], by_target[place]  # places in self.link: c's link to E, and d's
-            maybe = mentions.may_hold(_key(self.passage[of_d], self.source[of_c], self.documents))
-            of_c, of_d = of_c[maybe], of_d[maybe]
-            c, d = self.passage[of_c], self.passage[of_d]
-            to_c = self.link_from_to(d, self.source[of_c])
-            pairs = PassagePairs(c, d, self.link[of_c], to_c, self.link[of_d])
-            pairs = pairs[(to_c >= 0) & (self.source[of_c] != self.source[of_d])]
+            link_c, link_d = rare[links], by_target[place]  # places in self.link: c's link to E, and d's
+            maybe = mentions.may_hold(_key(self.passage[link_d], self.source[link_c], self.documents))
+            link_c, link_d = link_c[maybe], link_d[maybe]
+            c, d = self.passage[link_c], self.passage[link_d]
+            to_c = self.link_from_to(d, self.source[link_c])
+            pairs = PassagePairs(c, d, self.link[link_c], to_c, self.link[link_d])
+            pairs = pairs[(to_c >= 0) & (self.source[link_c] != self.source[link_d])]
             # Blocks end between links of c, so the next block may hold one pair again.
             parts.append(pairs if every_shared else _first_of_each(pairs))
         joined = PassagePairs.joined(parts)
@@ -240,7 +240,7 @@ def _key(high: NDArray[Any], low: NDArray[Any], base: int) -> NDArray[np.int64]:
 
 
 def _blocks(ascending: NDArray[np.int32]) -> Iterator[tuple[int, int]]:
-    """Ranges of about `_BLOCK` numbers, none of which ends between equal ones."""
+    """Ranges of about `_BLOCK` numbers that never end between equal numbers."""
     bounds = np.searchsorted(ascending, ascending[::_BLOCK])
     yield from pairwise(np.unique([*bounds.tolist(), len(ascending)]).tolist())
 
@@ -254,7 +254,7 @@ def _blocks_between(bounds: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 def _joined(
     ordered: NDArray[Any], wanted: Callable[[slice], NDArray[Any]], count: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """(i, place) for every place in an ascending array that holds wanted value i, in blocks.
+    """(i, place) for every place of value i of `wanted` in an ascending array, in blocks.
 
     wanted: some of `count` values, by their numbers; all of them at once would be most of the memory.
     """

@@ -33,17 +33,17 @@ class MiningOptions(Options):
     index: Path
     """the index folder"""
     seed: Seed = 1
-    """of all random choices"""
+    """seed of all random choices"""
     language: Language | None = None
-    """of the texts, for sentences and stop words: an ISO 639-1 code; by default the index's"""
+    """language of the texts, for sentences and stop words: an ISO 639-1 code; by default the index's"""
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
     """processes that read texts; default one per core"""
     ray: str | None = None
-    """read texts on a Ray cluster, a worker for each of its cores: its address, or local to start one here"""
+    """read texts on a Ray cluster, with a worker per core: its address, or local to start one here"""
     stats: bool = False
-    """print counts as JSON; without --output, those that need no texts"""
+    """print statistics as JSON; without --output, only those that need no texts"""
     output: Path | None = None
-    """the file to write: a name in .jsonl or .jsonl.zst"""
+    """the file to write, ending in .jsonl or .jsonl.zst"""
 
     def check_output(self) -> Path:
         """Return the output. Raises `UsageError` if it is missing, invalid, or a file of the user."""

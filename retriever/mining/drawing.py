@@ -1,7 +1,7 @@
 """Draws candidates and reads their texts, in this process or several.
 
-Which candidates are drawn and what they become depends on the seed alone: one process draws, and any number
-of processes read texts, the same candidates together.
+The seed alone decides which candidates are drawn and what they become: one process draws, and any number of
+processes read texts, the same candidates together.
 """
 
 from __future__ import annotations

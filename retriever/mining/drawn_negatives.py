@@ -20,9 +20,8 @@ def draw_negatives(
 ) -> NDArray[np.int32]:
     """A negative passage for each pair, int32 [n]; -1 where no passage fits.
 
-    random: any passage of another document than the query's and the positive's. overlap: one that
-    mentions what the query's passage mentions, or its document, but fits neither topology (HLP,
-    appendix B).
+    random: any passage of another document than the query's and the positive's. overlap: a passage that
+    mentions the same documents as the query's passage, or its document, but forms no pair (HLP, appendix B).
     """
     negatives = np.full(len(pairs), -1, np.int32)
     if kind == "none":

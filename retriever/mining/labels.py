@@ -83,7 +83,7 @@ class RankedQuestions:
     def pairs_from_judgements(self, qrels: Qrels, seed: int | None = None) -> Iterator[Pair]:
         """A pair for each relevant passage or document, the most relevant first.
 
-        seed: draws one of a question's, by the seed and the question's id alone; the others are no negatives
+        seed: draws one of a question's, by the seed and the question's id alone; the others are not negatives
         either. Raises `InputError` if none of the judged ids is in the index.
         """
         passages, judged_questions = self.index.passages, {query.id for query in self.queries} & qrels.keys()

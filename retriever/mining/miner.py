@@ -33,7 +33,7 @@ class Miner(Generic[O]):
     def __init__(
         self, index: OpenIndex, mix: Mix[O], *, seed: int = 1, language: str | None = None, processes: int = 1
     ) -> None:
-        """language: of the texts, by default the index's."""
+        """language: the language of the texts, by default the index's."""
         self._seed, self._processes = seed, processes
         self._mix, self.unit = mix, mix.first.unit
         self.source = mix.first.source(index, language)
@@ -64,7 +64,7 @@ class Miner(Generic[O]):
     def shares(self, total: int | None) -> dict[str, int]:
         """The largest number of results of each objective that has candidates.
 
-        None: of one objective all, of several as many as the scarcest allows at these weights. Raises
+        None: all of one objective, or as many as the scarcest of several allows at these weights. Raises
         `InputError` if there are no candidates.
         """
         available = {name: count for name, kinds in self.candidates.items() if (count := _count(kinds))}
@@ -137,7 +137,7 @@ def shares(
 ) -> dict[str, int]:
     """Numbers in proportion to the weights; where one objective is scarce, the others fill its share.
 
-    rounding: of the scarcer ones; the last gets the remainder.
+    rounding: how the numbers of scarcer objectives are rounded; the last gets the remainder.
     """
     counts: dict[str, int] = {}
     waiting = sorted(available, key=lambda name: available[name] / weights[name])  # the scarcest first

@@ -59,11 +59,11 @@ class Objective(ABC, Generic[T]):
     name: ClassVar[str]
     """The value of `--objective`."""
     summary: ClassVar[str]
-    """One line for --help."""
+    """A line for --help."""
     unit: ClassVar[str]
     """The word for a mined line: pair or contrast."""
     source: ClassVar[type[LinkSource]] = LinkSource
-    """The index as it reads it."""
+    """The class through which it reads an index."""
     needs_links: ClassVar[bool] = True
     """Whether a corpus without links gives nothing."""
     min_for_processes: ClassVar[int] = 20_000
@@ -116,7 +116,7 @@ class Objective(ABC, Generic[T]):
         return {}
 
     def why_none(self, source: Any) -> str:
-        """Why there is no candidate: the rest of a sentence that begins with the objective's name."""
+        """The reason for no candidates: the rest of a sentence that begins with the objective's name."""
         return (self.needs_links and source.missing_links) or f"finds no {self.unit}"
 
 

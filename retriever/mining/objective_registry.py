@@ -37,7 +37,7 @@ class Mix(Generic[O]):
 class Registry(Generic[O]):
     """The objectives that the files of a package define.
 
-    base: of all of them. elsewhere: what a hint says of objectives that are not here. mixes: names of several
+    base: their base class. elsewhere: a hint for objectives that are mined elsewhere. mixes: names of several
     objectives with weights.
     """
 
@@ -78,8 +78,8 @@ class Registry(Generic[O]):
     def mix(self, text: str, settings: Mapping[str, Any]) -> Mix[O]:
         """NAME, or NAME=WEIGHT,NAME=WEIGHT, as objectives with weights; the name of a mix is its parts.
 
-        settings: each objective gets those that it has. Raises `UsageError` for an unknown name, a name given
-        twice, an invalid weight, and a setting that none of the objectives has.
+        settings: each objective gets its own. Raises `UsageError` for an unknown name, a name given twice, an
+        invalid weight, and a setting that none of the objectives has.
         """
         known = self.objectives
         weights: dict[str, float] = {}
@@ -91,7 +91,7 @@ class Registry(Generic[O]):
                 raise UsageError(f"no objective {name}", hint)
             for objective, share in shares.items():
                 if objective in weights:
-                    raise UsageError(f"--objective {text}: {objective} is there twice", "Name each once.")
+                    raise UsageError(f"--objective {text}: {objective} is given twice", "Name each once.")
                 weights[objective] = _weight(number, text) * share / sum(shares.values())
         for setting in settings:
             if not any(setting in known[name].settings() for name in weights):

@@ -43,7 +43,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class PairContext:
-    """A passage in training. id: of the passage in the index; empty where unknown. score: a teacher's."""
+    """A passage in training. id: its id in the index; empty if unknown. score: a teacher's score."""
 
     title: str
     text: str
@@ -109,16 +109,16 @@ def _context_row(context: PairContext) -> dict[str, Any]:
 
 
 def check_output(path: Path) -> None:
-    """Raises `UsageError` for an output that is no JSONL file, or that is a file of the user."""
+    """Raises `UsageError` for an output that is not a JSONL file, or that is a file of the user."""
     if not path.name.endswith((".jsonl", ".jsonl.zst")):
-        raise UsageError(f"--output {path}: no JSONL file", "Use a name in .jsonl or .jsonl.zst.")
+        raise UsageError(f"--output {path}: not a JSONL file", "Use a .jsonl or .jsonl.zst file.")
     check_replaceable(path)
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> int:
     """Write lines of JSON, compressed if the name ends in .zst, and return their number.
 
-    The file is published atomically; see `indexer.store.outputs.output_file` for what is refused.
+    The file is published atomically; see `indexer.store.outputs.output_file` for the files that are refused.
     """
     count = 0
     with output_file(path) as raw:
@@ -211,7 +211,7 @@ def _contexts(row: dict[str, Any], name: str, place: str) -> tuple[PairContext, 
         id_ = next((id_ for id_ in ids if id_ not in _NO_ID), "")
         score = context.get("teacher_score")
         if score is not None and (type(score) not in (int, float) or not isfinite(score)):
-            raise InputError(f'{place}: "teacher_score" is no number', "Write it again: linkseek score")
+            raise InputError(f'{place}: "teacher_score" is not a number', "Write it again: linkseek score")
         contexts.append(PairContext(field_text(context, "title", place), context["text"], id_, score))
     return tuple(contexts)
 

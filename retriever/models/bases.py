@@ -148,7 +148,7 @@ def check_base(folder: Path) -> None:
     base = base_folder(folder)
     if expected and expected != model_sha256(base):
         raise InputError(
-            f"{folder}: its adapters belong to another base than the {base_name(folder)} that is here",
+            f"{folder}: its adapters belong to another version of {base_name(folder)}",
             f"The base must have the combined SHA-256 {expected}.",
         )
 
@@ -195,14 +195,14 @@ def tower(model: SentenceTransformer, route: str) -> nn.Module:
 
 
 def set_length(reader: Any, tokens: int, name: str, settings: str) -> None:
-    """Have a Transformer cut texts to so many tokens; 0: as it does. settings: that name the number.
+    """Have a Transformer truncate texts to `tokens` tokens; 0: as it does. settings: that name the number.
 
     Raises `UsageError` if it reads fewer.
     """
     positions = getattr(reader.model.config, "max_position_embeddings", None)
     if positions and tokens > positions:
-        fault = f"{name} reads {positions} tokens, and texts may have {tokens}"
-        raise UsageError(fault, f"Set {settings} to {positions} at most.")
+        fault = f"{name} reads {positions} tokens, but texts may have {tokens}"
+        raise UsageError(fault, f"Set {settings} to at most {positions}.")
     if tokens:
         reader.max_seq_length = tokens
 

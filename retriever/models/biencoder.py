@@ -101,7 +101,7 @@ class PassageEncoder(Engine):
     ) -> None:
         """title: whether passages are read with their title.
 
-        query_prompt, passage_prompt: instead of those that the model expects. Raises as `check_prompts`.
+        query_prompt, passage_prompt: instead of the model's own. Raises as `check_prompts`.
         """
         super().__init__(opened)
         facts = opened.facts
@@ -119,7 +119,7 @@ class PassageEncoder(Engine):
         } | asdict(self.text_format)
 
     def reading(self, texts: Sequence[str]) -> Reading:
-        """How it reads texts."""
+        """Facts about how it reads texts."""
         return reading(self.tokenizer, find_model(self.location, self.kind), texts)
 
 
@@ -187,7 +187,7 @@ class BiEncoder(PassageEncoder):
 
 
 _NO_SIMILARITY = (
-    "its vectors are compared by inner product, as its folder names no other way "
+    "its vectors are compared by inner product, because its folder names no other way "
     "(similarity_fn_name in config_sentence_transformers.json)"
 )
 
@@ -205,11 +205,11 @@ def open_biencoder(
 ) -> BiEncoder:
     """Load a sentence-transformers model by path or name.
 
-    title: whether passages are read with their title. device: see `indexer.machine.devices`. threads: of the
-    CPU, default all cores. streams: batches at the same time on a CPU, default one for each thread; with 1, a
-    single question is answered soonest. query_prompt, passage_prompt: before each text, by default what the
-    model expects (`prompts_for`). Raises `InputError` if the model cannot be located or read, `UsageError`
-    for a missing device.
+    title: whether passages are read with their title. device: see `indexer.machine.devices`. threads: the
+    number of CPU threads, by default all cores. streams: batches at the same time on a CPU, default one for
+    each thread; with 1, a single question is answered soonest. query_prompt, passage_prompt: the text before
+    each text, by default the model's own (`prompts_for`). Raises `InputError` if the model cannot be located
+    or read, `UsageError` for a missing device.
     """
 
     def open_queries() -> Engine:
@@ -241,7 +241,7 @@ def check_encoders(names: Sequence[str], device: str, faiss: str) -> None:
 def _check_makes_vectors(folder: Path, name: str) -> None:
     if is_cross_encoder(folder) and not makes_vectors(folder):
         raise InputError(
-            f"encoder {name}: it is a cross-encoder, which scores pairs and makes no vectors",
+            f"encoder {name}: it is a cross-encoder, which scores pairs instead of making vectors",
             "It can re-rank the results of another pipeline: see docs/reference/pipelines.md.",
         )
 

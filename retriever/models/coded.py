@@ -1,4 +1,4 @@
-"""Encoders that give a passage several codes: vectors of tokens (`late`), or weights of terms (`sparse`)."""
+"""Encoders that give a passage several codes: token vectors (`late`), or term weights (`sparse`)."""
 
 from __future__ import annotations
 
@@ -73,8 +73,9 @@ def open_coded(
     streams: int | None = None,
     **prompts: str | None,
 ) -> C:
-    """Load a model by path or name, with or without the prefix of its kind. Options, errors: of
-    `open_biencoder`."""
+    """Load a model by path or name, with or without the prefix of its kind. Options and errors as in
+    `open_biencoder`.
+    """
     name = kind_and_name(name)[1]
     opened = open_engine(make.kind, load, name, device, precision, None, streams)
     return make(opened, title, **prompts)

@@ -109,9 +109,9 @@ def open_engine(
     """Locate, load and place a model.
 
     load: (folder, name for errors) -> a model in torch and its facts. device: see `indexer.machine.devices`.
-    threads: of the CPU, default all cores. streams: batches that they work on at the same time, default one
-    each. Of several GPUs the first is used. Raises `InputError` if the model cannot be located or read, or
-    changes meanwhile, `UsageError` for a missing device.
+    threads: the number of CPU threads, by default all cores. streams: batches that they work on at the same
+    time, default one each. The first of several GPUs is used. Raises `InputError` if the model cannot be
+    located or read, or changes meanwhile, `UsageError` for a missing device.
     """
     folder = find_model(name, kind)
     sha256 = model_sha256(folder, kind.tower)
@@ -120,12 +120,12 @@ def open_engine(
         """Never cache or store vectors under the hash of files that have changed since."""
         model = load(folder, name, *arguments)
         if model_sha256(folder, kind.tower) != sha256:
-            raise InputError(f"{name}: its files have changed while it was opened", "Try again.")
+            raise InputError(f"{name}: its files changed while it was opened", "Try again.")
         return model
 
     loaded = partial(unchanged, load)
-    of_queries = f"_{QUERIES}" if kind.tower == QUERIES else ""  # the hash may cover both towers
-    key = f"{sha256[:32]}-{kind.library}{of_queries}"
+    suffix = f"_{QUERIES}" if kind.tower == QUERIES else ""  # the hash may cover both towers
+    key = f"{sha256[:32]}-{kind.library}{suffix}"
     gpus = cuda_devices(device)
     if is_static(folder, kind.tower):
         from linkseek.retriever.models.backends.static_engine import load_static, open_static

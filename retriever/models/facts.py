@@ -47,14 +47,14 @@ class ModelFacts:
 
     dimension: numbers in a row of its output. inputs: the arrays that it reads. tokenizer: a tokenizer.json.
     words: how many tokens it has vectors for; 0 where unknown. title_separator: the text between a title and
-    what follows it. two_towers: whether queries have a model of their own. truncation_side: where long texts
-    lose tokens, "right" or "left". similarity: "cosine" or "dot", empty if the folder does not say. is_unit:
+    the text. two_towers: whether queries have a model of their own. truncation_side: where long texts lose
+    tokens, "right" or "left". similarity: "cosine" or "dot", empty if the folder does not say. is_unit:
     whether the model itself gives vectors of length 1. family_prompts: whether prompts that its name suggests
-    apply if it has none of its own. title, url_separator, url_after_title: of a
-    cross-encoder, see `reranker.candidates`. unscored, scored: of a late-interaction model, the tokens that
-    passages are compared without, and if there are any, those that alone are compared. expands_queries:
-    whether its library has to encode queries. scale, query_weights: of a learned sparse model, what its
-    weights are multiplied by, and if queries are not encoded, the weight of each token.
+    apply if it has none of its own. title, url_separator, url_after_title: of a cross-encoder, see
+    `reranker.candidates`. unscored, scored: for a late-interaction model, the tokens that are not compared in
+    passages, and, if there are any, the only tokens that are compared. expands_queries: whether its library
+    has to encode queries. scale, query_weights: for a learned sparse model, the factor of its weights, and,
+    if queries are not encoded, the weight of each token.
     """
 
     dimension: int
@@ -182,7 +182,7 @@ def reading(tokenizer: Tokenizer, folder: Path, texts: Sequence[str]) -> Reading
 
 
 def _unread(text: str, tokens: Iterator[tuple[Span, int]], special: set[int]) -> Iterator[bool]:
-    """Of each word with letters: whether it is unknown, or cut into short pieces."""
+    """For each word with letters: whether it is unknown, or cut into short pieces."""
     pieces = [(start, end, number) for (start, end), number in tokens if text[start:end].strip()]
     first = 0
     for begin, stop in units(text):

@@ -1,6 +1,6 @@
-"""The contents of a model's folder: what kind of model it is, and a hash of all that decides its numbers.
+"""The contents of a model's folder: the kind of the model, and a hash of everything that decides its outputs.
 
-A folder of adapters (Hu et al. 2021) holds small weights that belong to a base, which it names.
+A folder of adapters (Hu et al. 2021) contains small weights that belong to a base, which it names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HEADED = ("ForSequenceClassification", "ForCausalLM")  # the latter as sentence
 
 
 def holds_two_towers(folder: Path) -> bool:
-    """Whether queries and passages have encoders of their own."""
+    """Whether queries and passages have separate encoders."""
     return (folder / _TOWERS).is_file()
 
 
@@ -42,7 +42,7 @@ def is_cross_encoder(folder: Path) -> bool:
 
 
 def _setting(path: Path, key: str) -> Any:
-    """None if the file is damaged: a library that opens it says what it expects."""
+    """None if the file is damaged: the library that opens it explains."""
     try:
         return read_settings(path).get(key)
     except InputError:
@@ -50,7 +50,7 @@ def _setting(path: Path, key: str) -> Any:
 
 
 def is_head(folder: Path) -> bool:
-    """Whether a folder holds a layer over the token vectors of a base."""
+    """Whether a folder contains a layer over the token vectors of a base."""
     return (folder / ADAPTER).is_file() and _setting(folder / ADAPTER, "task_type") == HEAD
 
 
@@ -72,7 +72,7 @@ def is_static(folder: Path, tower: str = PASSAGES) -> bool:
 
 
 def weighs_terms(folder: Path) -> bool:
-    """Whether a folder holds a model of SparseEncoder, or one of masked words, which it reads as such."""
+    """Whether a folder contains a model of SparseEncoder, or one of masked words, which it reads as such."""
     names = "SpladePooling|SparseAutoEncoder|SparseStaticEmbedding"
     if any(_has_module(folder, names, file) for file in (BI_ENCODER.marker, _TOWERS)):
         return True
@@ -115,7 +115,7 @@ def base_folder(folder: Path) -> Path:
 def model_sha256(folder: Path, tower: str = "") -> str:
     """One hash of everything that may decide a model's numbers: all files except `NOT_DECISIVE`.
 
-    Of adapters, also of their base. tower: of two towers, this one alone, so that vectors of passages stay
+    For adapters, their base included. tower: of two towers, this one alone, so that vectors of passages stay
     valid when the tower of queries is trained further.
     """
     other = {QUERIES: PASSAGES, PASSAGES: QUERIES}.get(tower)

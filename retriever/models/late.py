@@ -49,7 +49,7 @@ LATE = replace(BI_ENCODER, word="late-interaction model", library="MultiVectorEn
 
 _MEAN = "meanmaxsim"
 _FINE = 128
-"""Numbers of a vector up to which each has 4 bits; those of longer vectors have 2."""
+"""Numbers of a vector up to which each has 4 bits; longer vectors have 2."""
 
 
 class LateEncoder(CodedEncoder):
@@ -89,13 +89,13 @@ class LateEncoder(CodedEncoder):
         return [own[rows] for own, rows in zip(values, scored, strict=True)]
 
     def passage_words(self, title: str, text: str) -> list[str]:
-        """The words of a passage that its vectors stand for, one for each that is stored."""
+        """The words of a passage, one for each stored vector."""
         words = _words(self.tokenizer, self.text_format.passage(title, text))
         ids = np.asarray(self.tokenize_passages([title], [text])[0], np.int64)
         return [words[place] for place in np.flatnonzero(self._is_scored(ids))]
 
     def query_words(self, text: str, vectors: int) -> list[str]:
-        """The words of a query that its vectors stand for; those after its text are named `expansion`."""
+        """The words of a query, one for each vector; vectors after its text are named `expansion`."""
         form = self.text_format
         words = _words(self.tokenizer, form.query(text))[:vectors]
         return words + ["expansion"] * (vectors - len(words))
@@ -142,7 +142,7 @@ def _no_tokens(name: str) -> InputError:
 
 
 def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
-    """A model from token ids to the vectors of tokens [B, L, d]. Raises `InputError` if it cannot be read."""
+    """A model from token ids to the token vectors [B, L, d]. Raises `InputError` if it cannot be read."""
     from linkseek.retriever.models.backends.torch_engine import ModuleChain
     from linkseek.retriever.models.library import SAVE_AGAIN, last_is_norm, reading_facts, usable
 

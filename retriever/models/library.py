@@ -38,7 +38,8 @@ SAVE_AGAIN = (
 _MOST_TOKENS = 1 << 17  # of models that name no length
 
 TITLE_SEPARATOR = "title_separator"
-"""Among a model's prompts: the text between a title and what follows it, such as " [SEP] "; else a space."""
+"""The key among a model's prompts for the text between a title and the text, such as " [SEP] "; else a space.
+"""
 
 
 @contextmanager
@@ -46,7 +47,7 @@ def quiet() -> Iterator[None]:
     """Silence the libraries' loading bars, tracer warnings and deprecations, and keep them off the network.
 
     peft, for example, asks the Hub for the base of adapters when it saves them. All threads are silenced, so
-    hold `LIBRARIES` where others may do the same.
+    contain `LIBRARIES` where others may do the same.
     """
     from huggingface_hub import constants
     from transformers.utils import logging as transformers_logging
@@ -76,7 +77,7 @@ def from_folder(
     """Have a library read a model's folder, after checking that it is only data; all are read here.
 
     reader: such as `AutoTokenizer.from_pretrained`. name, hint, fault: for messages. One is read at a time.
-    Raises `InputError` if the folder names code, is damaged, or holds weights that are not finite.
+    Raises `InputError` if the folder names code, is damaged, or contains weights that are not finite.
     """
     check_only_data(folder)
     with LIBRARIES, usable(f"{name}: {fault or f'{folder} cannot be loaded'}", hint):
@@ -139,7 +140,7 @@ def load_tokenizer(name: str) -> Any:
 
 
 def forget_lengths(tokenizers: Iterable[Any]) -> None:
-    """Reset what tokenizers of transformers keep of their last call: how they truncate and pad.
+    """Reset the truncation and padding that tokenizers of transformers keep from their last call.
 
     They would save it, so that the files of a model depended on the texts that it read last.
     """
@@ -192,7 +193,7 @@ def check_reading(model: SentenceTransformer | CrossEncoder, name: str) -> None:
 
 
 def max_tokens(model: SentenceTransformer | CrossEncoder) -> int:
-    """How many tokens a model reads: as many as its settings say, but no more than it has positions for."""
+    """The number of tokens that a model reads: that of its settings, limited by its positions."""
     tokens = int(min(model.max_seq_length or 512, _MOST_TOKENS))
     transformer: Any = getattr(model[0], "model", None)
     if transformer is None:
@@ -247,7 +248,7 @@ def fast_tokenizer(model: Any, name: str) -> str:
         raise InputError(f"{name}: its tokenizer has no fast version", "Save it with a tokenizer.json.")
     if fast.get_vocab(with_added_tokens=False).keys() <= {*model.tokenizer.all_special_tokens}:
         # transformers makes such a one where the files are missing
-        raise InputError(f"{name}: its tokenizer knows no words", "Save it with its tokenizer.json.")
+        raise InputError(f"{name}: its tokenizer has no vocabulary", "Save it with its tokenizer.json.")
     if vectors := word_vectors(model):
         check_words(fast, vectors, name)
     return str(fast.to_str())
@@ -265,6 +266,6 @@ def check_words(tokenizer: Any, vectors: int, name: str) -> None:
     words = max(tokenizer.get_vocab(with_added_tokens=False).values(), default=-1) + 1
     if words > vectors:
         raise InputError(
-            f"{name}: its tokenizer knows {words:,} words, the model has vectors of {vectors:,}",
+            f"{name}: its tokenizer has {words:,} words, the model has vectors for {vectors:,}",
             "Save both together: save_pretrained(folder).",
         )

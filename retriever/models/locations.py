@@ -90,7 +90,7 @@ _ADAPTED = replace(BI_ENCODER, marker=ADAPTER)
 def find_model(name: str, kind: Kind = BI_ENCODER) -> Path:
     """The folder of a model: a path, the default encoder, a shipped model, or a name of the Hub.
 
-    Raises `InputError` if it cannot be located or downloaded, holds no safetensors, or (the default) was
+    Raises `InputError` if it cannot be located or downloaded, contains no safetensors, or (the default) was
     altered.
     """
     if kind.is_default(name):
@@ -167,7 +167,7 @@ def _is_path(name: str) -> bool:
 def check_is_here(name: str, role: str) -> None:
     """Raises `InputError` for a model of the Hub that is not on this machine, and that only a file names.
 
-    role: of the model, for the message.
+    role: the role of the model, for the message.
     """
     if not (_is_path(name) or is_here(name) or is_here(name, _ADAPTED)):
         raise InputError(
@@ -266,7 +266,7 @@ def _from_hub(repository: str, kind: Kind) -> Path:
         hint = nearest(repository, [*local, MULTILINGUAL] if default else local)
         if not hint.startswith("Did you mean"):
             hint = "Check the name, or give a folder."
-            hint += f" Available without a network: {', '.join(local)}." if local else ""
+            hint += f" Available offline: {', '.join(local)}." if local else ""
         raise InputError(f"{kind.word} {repository}: {problem}", hint) from None
 
 
@@ -287,7 +287,7 @@ _SAVE_AGAIN = (
 
 
 def _check_weights(folder: Path, name: str) -> Path:
-    """The folder. Raises `InputError` if it holds no safetensors."""
+    """The folder. Raises `InputError` if it contains no safetensors."""
     if not any(path.suffix == ".safetensors" for path in model_files(folder)):
-        raise InputError(f"{name}: {folder} holds no safetensors weights", _SAVE_AGAIN)
+        raise InputError(f"{name}: {folder} contains no safetensors weights", _SAVE_AGAIN)
     return folder

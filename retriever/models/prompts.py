@@ -1,6 +1,6 @@
 """The prompts that encoders expect before queries and passages.
 
-A model's own settings come first (`config_sentence_transformers.json`), then what is known of its family, by
+A model's own settings come first (`config_sentence_transformers.json`), then those known for its family, by
 its name. Most families name their prompts on their cards alone, and without them their vectors are worse.
 """
 
@@ -64,10 +64,10 @@ def prompts_for(
     if own_query or own_passage:
         return Prompts(own_query, own_passage)
     model = name.rstrip("/").rpartition("/")[2].lower()
-    for family, pattern, of_queries, of_passages in _FAMILIES:
+    for family, pattern, query_text, passage_text in _FAMILIES:
         if re.search(pattern, model):
-            note = f"the prompts of {family}: {of_queries!r} and {of_passages!r}"
-            return Prompts(of_queries, of_passages, f"{note} (--query-prompt, --passage-prompt name others)")
+            note = f"the prompts of {family}: {query_text!r} and {passage_text!r}"
+            return Prompts(query_text, passage_text, f"{note} (--query-prompt, --passage-prompt name others)")
     if _SUSPECT.search(model) and not _WITHOUT.search(model):
         return Prompts(
             "",

@@ -30,7 +30,7 @@ _SPELLING = re.compile(r"(?:##)?.|<0x[0-9A-F]{2}>", re.DOTALL)
 def needed_tokens(tokenizer: Tokenizer) -> set[int]:
     """The ids of special tokens, and of single characters and bytes, by which any word can be spelled.
 
-    Of a Unigram model also the least likely piece, from whose score the cost of an unknown character follows.
+    For a Unigram model also the least likely piece, whose score determines the cost of an unknown character.
     """
     model = json.loads(tokenizer.to_str())["model"]
     needed = set(tokenizer.get_added_tokens_decoder())
@@ -84,8 +84,8 @@ def save_model(
     """Write a folder of sentence-transformers or transformers atomically.
 
     card: a README.md to copy; text: one to write. add: writes further files into the folder. A folder that
-    holds the same already, such as of a command that was killed at its very end, stays. Raises `UsageError`
-    for any other that exists, `BusyError` if another process writes it.
+    already has the same contents, for example because a command was killed at its very end, is kept. Raises
+    `UsageError` for any other that exists, `BusyError` if another process writes it.
     """
     temporary = temporary_path(output)
     with locked(output):
@@ -114,7 +114,7 @@ def _exists(output: Path) -> UsageError:
 
 
 def _is_same(folder: Path, other: Path) -> bool:
-    """Whether two folders hold the same files, byte for byte."""
+    """Whether two folders contain the same files, byte for byte."""
     names = [sorted(path.relative_to(top) for path in top.rglob("*")) for top in (folder, other)]
     return names[0] == names[1] and all(
         (folder / name).is_dir() == (other / name).is_dir()

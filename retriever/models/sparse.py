@@ -39,7 +39,7 @@ SPARSE_MODEL = replace(BI_ENCODER, word="learned sparse model", library="SparseE
 _IMPACT = 255
 """The largest weight in the probe texts has at most this impact, and more than half of it."""
 _NUMBERS = {True: 1 << 24, False: 1 << 30}
-"""Of the logits of a batch, on a CPU and on a GPU."""
+"""Numbers in the logits of a batch, on a CPU and on a GPU."""
 
 
 class ImpactEncoder(CodedEncoder):
@@ -73,8 +73,8 @@ class ImpactEncoder(CodedEncoder):
 
     def term(self, number: int) -> str:
         """The word, or the piece of one, that a term stands for."""
-        of_words = self.dimension >= self.tokenizer.get_vocab_size()
-        return (self.tokenizer.id_to_token(number) if of_words else None) or f"feature {number}"
+        has_words = self.dimension >= self.tokenizer.get_vocab_size()
+        return (self.tokenizer.id_to_token(number) if has_words else None) or f"feature {number}"
 
     def _encoded(self, texts: Sequence[str], written: Sequence[str]) -> NDArray[np.float32]:
         if self.facts.expands_queries:
@@ -87,7 +87,7 @@ class ImpactEncoder(CodedEncoder):
         weights = self.comparable(self.encode_tokens(batch))  # [B, V]
         self._check_finite(weights)
         if weights.min(initial=0) < 0:
-            raise InputError(f"{self.name}: weights of terms below 0", "Lucene holds weights from 0 on.")
+            raise InputError(f"{self.name}: negative term weights", "Lucene stores weights of 0 or more.")
         return impact_codes(weights, self.scale)
 
     @shared_property
@@ -114,7 +114,7 @@ def check_sparse(name: str) -> None:
 def _check(folder: Path, name: str) -> None:
     if not weighs_terms(folder):
         raise InputError(
-            f"learned sparse model {name}: it has no weights of terms",
+            f"learned sparse model {name}: it gives no term weights",
             "Use a model of SparseEncoder, such as SPLADE; for an encoder, use --encoder or --late.",
         )
 
@@ -136,8 +136,8 @@ def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
     from linkseek.retriever.models.library import SAVE_AGAIN, reading_facts, usable
 
     whole: Any = sparse_library_model(folder, name)
-    of_queries: Any = one_tower(whole, QUERIES, name) if has_two_towers(whole) else None
-    model: Any = one_tower(whole, PASSAGES, name) if of_queries else whole
+    query_tower: Any = one_tower(whole, QUERIES, name) if has_two_towers(whole) else None
+    model: Any = one_tower(whole, PASSAGES, name) if query_tower else whole
     with usable(f"learned sparse model {name}: the library cannot encode with it", SAVE_AGAIN):
 
         def encode(text: str) -> NDArray[np.float32]:
@@ -145,13 +145,13 @@ def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
             return np.asarray(encoded, np.float32)  # [V]
 
         known = reading_facts(model, f"learned sparse model {name}")
-        weights = _fixed_weights(of_queries, known["tokenizer"], known["max_tokens"])
+        weights = _fixed_weights(query_tower, known["tokenizer"], known["max_tokens"])
         if type(model[0]).__name__ == "SparseStaticEmbedding":  # reads no special tokens
             known["tokenizer"] = _of_words(known["tokenizer"])
         facts = ModelFacts(
             dimension=len(encode("a")),
             similarity=model.similarity_fn_name,
-            expands_queries=of_queries is not None and not weights,
+            expands_queries=query_tower is not None and not weights,
             query_weights=weights,
             **known,
         )
@@ -164,14 +164,14 @@ def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
         return ModuleChain(steps, "sentence_embedding", probe=probe), replace(facts, scale=scale)
 
 
-def _fixed_weights(of_queries: Any, tokenizer: str, most: int) -> list[float]:
+def _fixed_weights(query_tower: Any, tokenizer: str, most: int) -> list[float]:
     """The weights of tokens in queries that are not encoded, if both towers cut texts alike; else none."""
-    if of_queries is None or [type(module).__name__ for module in of_queries] != ["SparseStaticEmbedding"]:
+    if query_tower is None or [type(module).__name__ for module in query_tower] != ["SparseStaticEmbedding"]:
         return []
-    own = of_queries.tokenizer
+    own = query_tower.tokenizer
     if own.model_max_length != most or _of_words(own.backend_tokenizer.to_str()) != _of_words(tokenizer):
         return []
-    weights: list[float] = of_queries[0].weight.detach().tolist()
+    weights: list[float] = query_tower[0].weight.detach().tolist()
     return weights
 
 

@@ -1,7 +1,7 @@
 """Calls of torch's functions in a model, watched or changed: positions that exist, rows that see a token.
 
 Models name and shift their tables of learned positions in many ways (RoBERTa's begin after the padding's,
-OPT's at 2), and a longer text is an error, or reads what is not there. So the lookups themselves are watched
+OPT's at 2), and a longer text is an error, or reads beyond the table. So the lookups themselves are watched
 while a few tokens are read: a table that is asked for rows that follow each other is one of positions, and
 the first of these rows is where it begins.
 
@@ -70,7 +70,7 @@ def seeing(mask: Tensor) -> Tensor:
 
 
 class _Lookups(_Mode):
-    """A context that keeps how many positions the tables hold which are asked for consecutive rows."""
+    """A context that keeps how many positions the tables contain which are asked for consecutive rows."""
 
     def __init__(self, tokens: int, words: Tensor) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class _Lookups(_Mode):
         self.positions: list[int] = []
 
     def call(self, func: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> Any:
-        """Unchanged, after a look at the rows."""
+        """Calls the function unchanged, after recording the rows."""
         if func is functional.embedding:
             rows, table = args[:2]
             if table is not self._words and rows.numel() == rows.shape[-1] >= self._tokens:
@@ -91,7 +91,7 @@ class _Lookups(_Mode):
 def positions_of(transformer: Any, tokens: Sequence[int]) -> int | None:
     """How many tokens a transformer has learned positions for; None if it has none.
 
-    tokens: of a short text, with which that is tried.
+    tokens: a short text's tokens, for a trial.
     """
     # two or more, and what begins and ends a text only there: it may have a position of its own
     ids = torch.tensor([[*tokens[:-1], *tokens[1:]] if len(tokens) > 2 else [*tokens, *tokens]])  # [1, L]

@@ -27,7 +27,7 @@ class Words:
     """The tokenizer of texts; picklable without the words that it has seen."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        """Take one that `fits`."""
+        """tokenizer: one that `fits`."""
         self._tokenizer = tokenizer
         limit = tokenizer.truncation
         self._max_tokens = limit["max_length"] if limit else None

@@ -37,7 +37,7 @@ class PairObjective(Objective[Pair]):
     """The passage to find, for the same table."""
 
     negatives: NegativeKind = setting(  # noqa: RUF009 (a field, not a shared value)
-        "none", "a passage that is not relevant: random, or overlap (mentions the same, is no pair)"
+        "none", "a negative per pair: random, or overlap (mentions the same, but is not a pair)"
     )
 
     @abstractmethod

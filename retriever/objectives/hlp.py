@@ -73,7 +73,7 @@ class Hlp(AnchorSentences):
     query_is = "both of the above; each pair once, with the name of its topology"
 
     def candidates(self, source: LinkSource) -> dict[str, PassagePairs]:
-        """Dual links, and the co-mentions that are no dual links."""
+        """Dual links, and the co-mentions that are not dual links."""
         dual, shared = source.topology.dual_links(), source.topology.co_mentions()
         other = ~np.isin(shared.keys(), dual.keys())
         return {DualLink.name: dual, CoMention.name: shared[other]}

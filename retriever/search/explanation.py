@@ -20,7 +20,7 @@ FIRST_STAGE = "first stage"
 
 _MAX_SENTENCES = 50  # of a passage that are compared with the question
 MAX_CHARACTERS = 20_000
-"""Of a passage, whose sentences are looked for."""
+"""The characters of a passage in which sentences are looked for."""
 _REST = 1e-5  # of a score that rounding to float32 may explain
 
 
@@ -60,7 +60,7 @@ class Explanation:
 
     @classmethod
     def of(cls, place: tuple[int, float], parts: Sequence[Part], rest: str = "rounding") -> Explanation:
-        """With a last part for what the others leave, named `rest`, if rounding does not explain it."""
+        """With a last part for the remainder, named `rest`, if rounding does not explain it."""
         rank, score = place
         left = score - sum(part.added for part in parts)
         tolerance = _REST * max(1.0, abs(score), *(abs(part.added) for part in parts))
@@ -79,7 +79,7 @@ Explain = Callable[[Query, int, int], Explanation | None]
 
 
 def explanation_lines(explanation: Explanation, text: str, indent: str = "") -> Iterator[str]:
-    """The sum in lines of text, each part above its own parts. text: of the passage."""
+    """The sum in lines of text, each part above its own parts. text: the passage's text."""
     for part in explanation.parts:
         numbers = ", ".join(f"{name} {value:.4g}" for name, value in part.factors.items())
         notes = "".join(f" ({note})" for note in (part.meaning, numbers) if note)

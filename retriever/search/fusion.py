@@ -24,7 +24,7 @@ def reciprocal_rank(rankings: Sequence[Ranking], k: int, constant: float = 60.0)
     `MismatchError` if the queries differ, `UsageError` without rankings or for constant <= -1.
     """
     if constant <= -1:
-        raise UsageError(f"fusion with a constant of {constant}", "It must be above -1.")
+        raise UsageError(f"fusion with a constant of {constant}", "It must be greater than -1.")
     return _sum(rankings, [reciprocal(ranking, constant) for ranking in rankings], k)
 
 
@@ -90,4 +90,4 @@ def _sum(rankings: Sequence[Ranking], shares: Sequence[NDArray[np.float64]], k: 
 def joined_paths(rankings: Sequence[Ranking]) -> tuple[Paths, ...]:
     """The paths of several rankings of the same queries; of a passage with several, the first ranking's."""
     with_paths = [ranking.paths for ranking in rankings if ranking.paths]
-    return tuple(dict(ChainMap(*map(dict, of_query))) for of_query in zip(*with_paths, strict=True))
+    return tuple(dict(ChainMap(*map(dict, paths))) for paths in zip(*with_paths, strict=True))

@@ -31,13 +31,13 @@ _QUERIES = 16
 
 
 class LateInteraction:
-    """The vectors of tokens of one encoder in an index."""
+    """The token vectors of one encoder in an index."""
 
     def __init__(self, index: OpenIndex, name: str, open_encoder: Callable[..., LateEncoder]) -> None:
-        """name: an encoder's, whose vectors of tokens the index holds. open_encoder: by its location, with
-        the title and prompts that it read passages with.
+        """name: the name of an encoder whose token vectors are in the index. open_encoder: opens it by its
+        location, with the title and prompts that it read passages with.
 
-        Raises `UsageError` if the index has none, `MismatchError` for another model than made them.
+        Raises `UsageError` if the index has none, `MismatchError` for a model that did not make them.
         """
         self._index, self._part = index, index.codes_part(LATE, name)
         recorded = index.parts.late[encoder_of(self._part)].encoder
@@ -45,7 +45,7 @@ class LateInteraction:
         self.identity: dict[str, Any] = self.encoder.identity | {"name": LATE_PREFIX + self.encoder.name}
         if any(recorded.get(key) != value for key, value in self.encoder.identity.items()):
             raise MismatchError(
-                f"{recorded['location']}: another model than the one that made the index's vectors of tokens",
+                f"{recorded['location']}: not the model that made the index's token vectors",
                 "Put that model back, or build the index again with --fresh.",
             )
 
@@ -58,8 +58,9 @@ class LateInteraction:
         return Ranking.of([query.id for query in queries], rows, scores)
 
     def scores(self, queries: Sequence[Query], rows: NDArray[np.int64]) -> Iterator[NDArray[np.float32]]:
-        """The scores of passages by their rows [Q, D], of which -1 are empty and get 0, for one query after
-        another, float32 [D] each."""
+        """The scores of passages by their rows [Q, D], where -1 is empty and gets 0, for one query after
+        another, float32 [D] each.
+        """
         for query, own in zip(self._encoded(queries), rows, strict=True):
             scores, filled = np.zeros(len(own), np.float32), own >= 0
             codes = self._index.codes(self._part, own[filled])

@@ -2,7 +2,8 @@
 
 Words are compared by their stems (in English Porter 1980, else Snowball's), as BM25 does, and without case
 and accents. Stop words are not marked. As for Lucene, a mark above or below a letter belongs to its word, and
-an emoji is a word. So is a Chinese character in an English index; in others, ICU segments what has no blanks.
+an emoji is a word. So is a Chinese character in an English index; in others, ICU segments text without
+blanks.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def _plain(word: str) -> str:
     if word.isascii():
         return word.lower()
     decomposed = unicodedata.normalize("NFKD", word.casefold().translate(_REPLACED))
-    # From Thai on (and kana), such marks are no accents.
+    # From Thai on (and kana), such marks are not accents.
     kept = "".join(c for c in decomposed if c >= "\u0e00" or not unicodedata.combining(c))
     return kept.translate(PLAIN_LETTERS)
 
@@ -130,7 +131,9 @@ def _in_ascii(text: str) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def _in_ascii_character(character: str) -> str:
-    """The letter or digit without accents, " " for what is no part of a word, else the character itself."""
+    """The letter or digit without accents, " " for anything that is not part of a word, else the character
+    itself.
+    """
     plain, joins = _plain(character), _WORD.fullmatch(f"a{character}")  # an emoji is a word of its own
     if joins and plain.isascii() and plain.isalnum():
         return plain
@@ -152,8 +155,7 @@ def _words_beginning(text: str, beginnings: tuple[str, ...]) -> Iterator[str]:
 def _beginnings(wanted: frozenset[str]) -> tuple[str, ...]:
     """What a word of English that has one of the stems begins with, without case and accents.
 
-    Stemming is slow. Porter's rules keep the beginning of a word, of which they replace one letter at most,
-    the last.
+    Stemming is slow. Porter's rules keep the beginning of a word, and replace at most its last letter.
     """
     return tuple(sorted({stem[:-1] or stem for stem in wanted}))
 

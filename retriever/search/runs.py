@@ -285,7 +285,7 @@ def decode_id(column: str) -> str:
 def _rows(path: Path, width: int, names: str, beir: bool = False) -> Iterator[tuple[str, list[str]]]:
     """(place for errors, columns). Only ASCII white space ends a column, as in C.
 
-    beir: whether a head may name three columns, whose ids may then hold spaces between tabs. A head of all
+    beir: whether a head may name three columns, whose ids may then contain spaces between tabs. A head of all
     columns is skipped.
     """
     separator: bytes | None = None

@@ -45,7 +45,7 @@ class LuceneSearcher:
 
     @stage("search")
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
-        """The k best passages of each query; -1 where fewer hold any of its words.
+        """The k best passages of each query; -1 where fewer contain any of its words.
 
         Raises `DamagedIndexError` if the Lucene index is damaged or of other passages.
         """
@@ -55,11 +55,11 @@ class LuceneSearcher:
         if (rows < 0).any():
             unknown = ids[int(np.argmax(rows < 0))]
             raise DamagedIndexError(
-                f"{self._lucene.folder}: holds {unknown!r}, which is not a passage of this index",
+                f"{self._lucene.folder}: contains {unknown!r}, which is not a passage of this index",
                 "Build the index again.",
             )
-        of_queries = np.split(rows, np.cumsum([len(ids) for ids, _ in hits[:-1]], dtype=np.int64))
-        found = [(own, scores) for own, (_, scores) in zip(of_queries, hits, strict=False)]
+        rows_by_query = np.split(rows, np.cumsum([len(ids) for ids, _ in hits[:-1]], dtype=np.int64))
+        found = [(own, scores) for own, (_, scores) in zip(rows_by_query, hits, strict=False)]
         return Ranking.of_candidates([query.id for query in queries], found, k)
 
     def explain(self, query: Query, row: int, k: int) -> Explanation | None:
@@ -106,11 +106,12 @@ class QueryLikelihood(LuceneSearcher):
 
 
 class LearnedSparse(LuceneSearcher):
-    """Sums of the products of a question's and a passage's weights of terms (Formal et al. 2021)."""
+    """Sums of the products of a question's and a passage's term weights (Formal et al. 2021)."""
 
     def __init__(self, index: OpenIndex, name: str, open_encoder: Callable[..., ImpactEncoder]) -> None:
-        """name: of an encoder whose weights the index holds. open_encoder: by its location, with the title
-        and prompts that it read passages with. Raises as `Dense`."""
+        """name: the name of an encoder whose weights are in the index. open_encoder: by its location, with
+        the title and prompts that it read passages with. Raises as `Dense`.
+        """
         self._part = index.codes_part(SPARSE, name)
         self._record = index.parts.sparse[encoder_of(self._part)]
         recorded = self._record.encoder
@@ -148,7 +149,7 @@ def check_made_by(recorded: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         raise MismatchError(
             f"the vectors were made by the encoder {recorded['name']} ({recorded['sha256'][:12]}), the "
             f"encoder of the queries is {own['name']} ({own['sha256'][:12]})",
-            "Their inner products would mean nothing. Use the encoder of the index, or add this "
+            "Their inner products would be meaningless. Use the encoder of the index, or add this "
             "one: linkseek update --index DIR --encoder NAME.",
         )
 
@@ -164,7 +165,8 @@ class Dense:
         device: str = "auto",
         **parameters: int,
     ) -> None:
-        """encoder: of the queries. name: of the vectors in the index, default its first.
+        """encoder: the encoder of the queries. name: the name of the vectors in the index, by default the
+        first.
 
         device: searches the vectors. parameters: FAISS's, such as nprobe. Raises `MismatchError` if another
         encoder made the vectors, and the errors of `OpenIndex.dense`.
@@ -205,5 +207,5 @@ class Dense:
         """Inner products [n] of a question with sentences, which are read below their passage's title."""
         tokens = self._encoder.tokenize_passages([title] * len(sentences), sentences)
         vectors = self._encoder.comparable(encode_texts(self._encoder, TokenRows.of(tokens)))  # [n, d]
-        of_question = query_vectors(self._encoder.search_vectors, [question], self._prompt)[0]
-        return np.asarray(vectors @ of_question)
+        question_vector = query_vectors(self._encoder.search_vectors, [question], self._prompt)[0]
+        return np.asarray(vectors @ question_vector)

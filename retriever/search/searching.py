@@ -36,9 +36,9 @@ def search(
 ) -> Ranked:
     """The k best passages of all queries, in batches: a ranking [Q, k], and the time it took.
 
-    Several queries have a progress bar. name: of the pipeline, for the bar and for errors. on_questions: gets
-    the number of queries that were searched for since its last call. Raises `UsageError` for a k below 1, and
-    for a pipeline that answers with anything but a ranking of its queries.
+    Several queries have a progress bar. name: the pipeline's name, for the progress bar and errors.
+    on_questions: gets the number of queries that were searched for since its last call. Raises `UsageError`
+    for a k below 1, and for a pipeline that answers with anything but a ranking of its queries.
     """
     if k < 1:
         raise UsageError(f"{k} results for a question", "Ask for 1 or more.")
@@ -60,7 +60,7 @@ def search(
                 ranking = pipeline(batch, k).top(k)
             seconds += time.perf_counter() - began
             if ranking.query_ids != tuple(query.id for query in batch):
-                raise ValueError(f"pipeline {name}: answered other queries than it was given")
+                raise ValueError(f"pipeline {name}: answered queries that it was not given")
             rows[start : start + len(batch), : ranking.depth] = ranking.rows
             scores[start : start + len(batch), : ranking.depth] = ranking.scores
             paths += ranking.paths

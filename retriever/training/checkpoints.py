@@ -114,7 +114,7 @@ def newest_valid(folder: Path, fingerprint: Fingerprint) -> Path | None:
         difference = _difference(fingerprint, manifest.to_json()["fingerprint"])
         if difference:
             raise UsageError(
-                f"{folder} holds checkpoints of another run: {difference}",
+                f"{folder} contains checkpoints of another run: {difference}",
                 "Use the settings that it was started with, remove that folder, or choose another "
                 "output.folder.",
             )
@@ -175,7 +175,7 @@ def load_state(folder: Path, optimizer: Any, schedule: Any) -> State:
     groups = [group | {"betas": tuple(group["betas"])} for group in stored["groups"]]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
     schedule.load_state_dict(stored["schedule"])
-    return State(**{each.name: stored[each.name] for each in fields(State)})
+    return State(**{field.name: stored[field.name] for field in fields(State)})
 
 
 def _save_random(folder: Path, process: int) -> None:

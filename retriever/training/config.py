@@ -37,7 +37,7 @@ class TrainingConfig(Settings):
 
 
 class StageSettings(Settings):
-    """Which of the two trainings this is."""
+    """The kind of training."""
 
     kind: Kind
     """pretrain: on mined pairs; finetune: on labelled pairs"""
@@ -61,17 +61,19 @@ class TransformerSettings(Settings):
 
 
 class ModelSettings(TransformerSettings):
-    """The model to train, and which of its weights."""
+    """The model, and which of its weights are trained."""
 
     family: Literal["dense", "late", "sparse"] = "dense"
-    """what a text becomes: a vector; late: a vector for each token; sparse: weights of terms"""
+    """the representation of a text: dense, one vector; late, a vector for each token; sparse, term weights"""
     dimension: Positive | None = None
-    """of late interaction: numbers of a token's vector, which a new layer makes; by default the base's"""
+    """for late interaction: the dimension of token vectors, made by a new layer; by default the base's"""
     towers: Literal["shared", "two"] = "shared"
     """one encoder for queries and passages, or one for each; two by default in fine-tuning"""
     train: Literal["all", "lora", "query", "head"] = "all"
-    """all weights; low-rank adapters; the query tower only, so that an index of passages stays valid; of late
-    interaction, the layers above the transformer only: a new one is saved without its base"""
+    """all weights; lora: low-rank adapters; query: only the query tower, so that an index of passages stays
+    valid; head: for late interaction, only the layers above the transformer, where a new one is saved without
+    its base
+    """
 
 
 class DataSettings(Settings):
@@ -80,25 +82,27 @@ class DataSettings(Settings):
     pairs: Annotated[list[Path], Field(min_length=1)]
     """files of pairs, as `linkseek mine` and `linkseek negatives` write them, or DPR's"""
     negatives: Count = 0
-    """how many of a pair's negatives join its batch; 1 by default in pre-training"""
+    """the number of a pair's negatives that join its batch; 1 by default in pre-training"""
     hard_negatives: Count = 0
-    """how many of its hard negatives; 1 by default in fine-tuning"""
+    """the number of its hard negatives; 1 by default in fine-tuning"""
     shots: Positive | None = None
-    """limit on the pairs; a larger limit keeps the pairs of a smaller one"""
+    """use only N pairs; a larger N keeps the pairs of a smaller one"""
     seed: Seed = 1
-    """seed of the draw of these pairs"""
+    """seed for drawing these pairs"""
 
 
 class TextSettings(Settings):
     """How queries and passages become tokens."""
 
     title: bool = True
-    """whether passages are read with their title, as `linkseek build` gives it to encoders; false by
-    default in pre-training"""
+    """whether passages are read with their title, as `linkseek build` does; false by default in pre-training
+    """
     query_tokens: Count = 256
-    """longer queries are cut; 150 by default in pre-training; 0: the base's limit (static encoders: none)"""
+    """longer queries are truncated; 150 by default in pre-training; 0: the base's limit (static encoders:
+    none)
+    """
     passage_tokens: Count = 256
-    """longer passages are cut; 0: as for queries"""
+    """longer passages are truncated; 0: as for queries"""
     separator: str | None = None
     """the text between title and passage, such as " [SEP] "; by default the base's, else a space"""
 
@@ -107,31 +111,35 @@ class LossSettings(Settings):
     """How a batch is scored."""
 
     scale: Annotated[float, Field(gt=0)] | None = None
-    """the factor of all scores; by default 1, or 20 for vectors of length 1"""
+    """a factor for all scores; by default 1, or 20 for vectors of length 1"""
     mask_duplicates: Masking = "documents"
-    """which passages of a batch are not used as negatives; passages: those relevant for the query; documents:
-    also other passages of the relevant one's document; off: none, as in DPR and HLP"""
+    """passages of the batch that are not used as negatives; passages: those relevant to the query; documents:
+    also other passages of the relevant one's document; off: none, as in DPR and HLP
+    """
     query_flops: Annotated[float, Field(ge=0)] = 5e-5
-    """of sparse models: weight of the terms of queries in the loss, which makes most of them 0 (FLOPS)"""
+    """for sparse models: weight of the queries' terms in the loss, which makes most of them 0 (FLOPS)"""
     passage_flops: Annotated[float, Field(ge=0)] = 3e-5
-    """the same of passages"""
+    """the same for passages"""
     widths: list[Positive] = Field(default_factory=list)
-    """further widths, such as 64: the first 64 numbers of a vector are trained as a vector, too"""
+    """further dimensions, such as 64: the first 64 numbers of a vector are also trained as a vector
+    (Matryoshka)
+    """
 
 
 class TeacherSettings(Settings):
     """Distillation: a bi-encoder whose scores are followed."""
 
     encoder: str | list[str] = ""
-    """the teacher: a folder or a name, or a list of them; without one, pairs alone are learnt from"""
+    """the teacher: a folder or a name, or a list of them; without one, the model learns from pairs alone"""
     index: Path | None = None
-    """an index with the teacher's vectors, which are taken for its passages; other texts are encoded"""
+    """an index with the teacher's vectors of its passages; other texts are encoded"""
     vectors: Path | None = None
-    """a file that keeps the vectors of these texts for other runs; by default they go with the run"""
+    """a file that keeps the vectors of these texts for other runs; by default they are deleted with the run
+    """
     weight: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """the share of this loss in the sum with the pairs' loss"""
+    """the weight of this loss in the sum with the pairs' loss"""
     temperature: Temperature | list[Temperature] = 0.05
-    """the teacher's scores are divided by it; of several, the mean is followed"""
+    """a divisor of the teacher's scores; of several teachers, the mean is used"""
 
     @property
     def names(self) -> list[str]:
@@ -154,18 +162,19 @@ class TeacherSettings(Settings):
 
 
 class PairTeacherSettings(TeacherSettings):
-    """Distillation: a bi-encoder, or a re-ranker, whose scores are followed."""
+    """Distillation from the scores of a bi-encoder or a re-ranker."""
 
     scores: Scores = ""
-    """follow the scores that `linkseek score` has written into the pairs; kl: as a distribution over a pair's
-    passages; margin: by their differences from the relevant passage's (MarginMSE)"""
+    """learn from the scores that `linkseek score` has written into the pairs; kl: as a distribution over a
+    pair's passages; margin: from their differences to the relevant passage (MarginMSE)
+    """
     score_temperature: Temperature = 1.0
-    """these scores are divided by it"""
+    """a divisor of these scores"""
 
     @model_validator(mode="after")
     def _check_one(self) -> Self:
         if self.scores and self.teachers:
-            raise ValueError("there are a teacher and scores to follow; choose one of them")
+            raise ValueError("both a teacher and scores to learn from are given; choose one of them")
         return self
 
 
@@ -175,42 +184,44 @@ class TrainingSettings(Settings):
     batch: Positive = 256
     """pairs in a batch, over all processes; 400 by default in pre-training"""
     mini_batch: Count = 0
-    """texts in memory at a time; gradients stay exact (GradCache); 0: all; 16 by default for sparse models"""
+    """texts in memory at a time, with exact gradients (GradCache); 0: all; 16 by default for sparse models"""
     epochs: Positive = 40
     """passes over the pairs; 5 by default in pre-training"""
     steps: Positive | None = None
-    """stop after this many batches, regardless of `epochs`"""
+    """stop after this many batches, whatever `epochs` is"""
     learning_rate: Annotated[float, Field(gt=0)] = 2e-5
-    """the highest learning rate"""
+    """the maximum learning rate"""
     warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
     """the share of the steps in which the learning rate rises; it falls linearly to 0 afterwards"""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
-    """of all weights but biases and layer norms"""
+    """weight decay of all weights except biases and layer norms"""
     adam_epsilon: Annotated[float, Field(gt=0)] = 1e-8
     """added to the denominator of Adam's update"""
     clip: Annotated[float, Field(ge=0)] = 2.0
-    """the largest norm of a gradient; 0: any"""
+    """the maximum norm of the gradient; 0: no limit"""
     seed: Seed = 12345
     """seed of the order of the pairs, of dropout, and of new weights"""
     precision: Precision = "auto"
-    """auto: bfloat16 on a GPU that has it, else float32; a CPU without instructions for it has float32"""
+    """auto: bfloat16 on a GPU that supports it, else float32; bfloat16 becomes float32 on a CPU without
+    instructions for it
+    """
     device: Literal["auto", "cpu"] = "auto"
     """auto: a GPU if there is one"""
 
 
 class DevSettings(Settings):
-    """The pairs that choose the best checkpoint."""
+    """The pairs by which the best checkpoint is chosen."""
 
     pairs: list[Path] = Field(default_factory=list)
-    """labelled or mined pairs to choose the best checkpoint by; without them the last one is kept"""
+    """labelled or mined pairs by which the best checkpoint is chosen; without them the last one is kept"""
     negatives: Count = 30
-    """how many of a pair's negatives join the passages that are ranked"""
+    """the number of a pair's negatives that are ranked, too"""
     hard_negatives: Count = 30
-    """how many of its hard negatives"""
+    """the number of its hard negatives"""
     title: bool = True
     """whether these passages are read with their title"""
     most: Positive = 10_000
-    """limit on the pairs; the first of the files are used"""
+    """use only the first N pairs of the files"""
 
 
 class OutputSettings(Settings):
@@ -219,10 +230,11 @@ class OutputSettings(Settings):
     folder: Path
     """the folder of the model; checkpoints are in FOLDER.linkseek-training until it is finished"""
     checkpoint_steps: Positive | None = None
-    """steps between two checkpoints, each with its dev measure; by default an epoch, and at least 50
-    where there is no dev measure"""
+    """steps between checkpoints, each with its dev measure; by default one epoch, and at least 50 without a
+    dev measure
+    """
     log_steps: Positive = 50
-    """steps between two lines of the log"""
+    """steps between lines of the log"""
     licence: str = "apache-2.0"
     """licence of the trained model, for its card"""
 
@@ -297,15 +309,15 @@ class BertSettings(Settings):
     """The size of the model."""
 
     layers: Positive = 4
-    """how many transformer layers"""
+    """the number of transformer layers"""
     width: Positive = 256
     """the size of a token's vector; a multiple of 64, or less"""
     tokenizer: str = DEFAULT_ENCODER
-    """a model whose vocabulary is taken"""
+    """the model whose vocabulary is used"""
     max_tokens: Positive = 256
-    """the longest text that it will read"""
+    """the maximum length of a text"""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    """of its hidden states and attention, also when it is trained further"""
+    """dropout of hidden states and attention, also in later training"""
 
 
 class PassageSettings(Settings):
@@ -314,7 +326,7 @@ class PassageSettings(Settings):
     index: Path
     """the index whose passages are read"""
     title: bool = True
-    """whether with their titles"""
+    """whether passages are read with their titles"""
     most: Count = 0
     """number of passages, drawn at random; 0: all"""
 
@@ -327,11 +339,11 @@ class MlmTrainingSettings(TrainingSettings):
     epochs: Positive = 1
     """passes over the passages"""
     learning_rate: float = Field(5e-4, gt=0)
-    """the highest learning rate"""
+    """the maximum learning rate"""
     weight_decay: float = Field(0.01, ge=0)
-    """of all weights but biases and layer norms"""
+    """weight decay of all weights except biases and layer norms"""
     clip: float = Field(1.0, ge=0)
-    """the largest norm of a gradient; 0: any"""
+    """the maximum norm of the gradient; 0: no limit"""
 
 
 class MlmConfig(TrainingConfig):

@@ -62,7 +62,7 @@ class Run:
         return Batches(sources, batch, seed, process=process, processes=processes)
 
     def facts(self, own: Mapping[str, Any], base_sha256: str, result: Mapping[str, Any]) -> dict[str, Any]:
-        """The table of a card: own facts, what every run has, and its result."""
+        """The table of a card: own facts, facts of every run, and its result."""
         return {
             **own,
             "SHA-256 of the base": f"`{base_sha256}`",
@@ -74,7 +74,7 @@ class Run:
     def publish(
         self, settings: Settings, save: Callable[[Path], Any], steps: int, card: str | None = None
     ) -> None:
-        """Put what `save` writes, the card, the settings and the log into the folder, atomically."""
+        """Publish the files of `save`, the card, the settings and the log in the folder, atomically."""
         finished = self.work / "model"
         shutil.rmtree(finished, ignore_errors=True)
         with quiet():
@@ -89,10 +89,10 @@ class Run:
 
 
 def is_finished(settings: Settings, folder: Path) -> bool:
-    """Whether the folder holds a model with these settings; if so, says it on stderr.
+    """Whether the folder contains a model with these settings; if so, says it on stderr.
 
     What a run that was killed after it published the model has left is removed. Raises `UsageError` if the
-    folder holds something else.
+    folder contains something else.
     """
     if not folder.exists():
         return False
@@ -100,7 +100,7 @@ def is_finished(settings: Settings, folder: Path) -> bool:
     with suppress(UsageError, InputError):
         made = read_settings(type(settings), made_with)
     if made is None or settings_text(made) != settings_text(settings):
-        fault = "has other settings" if made_with.is_file() else "is not a model that a training made"
+        fault = "has other settings" if made_with.is_file() else "is not a model made by a training"
         raise UsageError(
             f"{folder} exists already, and {fault}",
             "Remove it, or choose another output.folder (--set output.folder=DIR).",
@@ -157,7 +157,7 @@ def _leave_group() -> None:
 def fingerprint(settings: Settings, run: Run, **contents: Any) -> Fingerprint:
     """Everything that decides the outcome of a run: settings, and hashes instead of paths.
 
-    contents: the hashes, and what else counts.
+    contents: the hashes, and anything else that counts.
     """
     values = without_paths(settings)
     values["output"] = {"checkpoint_steps": values["output"]["checkpoint_steps"]}
@@ -181,6 +181,6 @@ def existing(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if not path.is_file():
             problem = "a folder or a pipe, not a file" if path.exists() else "no such file"
-            hint = "Check the paths of [data] and [dev]. The top of a preset says how its files are made."
+            hint = "Check the paths of [data] and [dev]. A preset's header has the commands for its files."
             raise InputError(f"{path}: {problem}", hint)
     return list(paths)

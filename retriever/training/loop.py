@@ -55,10 +55,10 @@ class DevMeasure:
 class Task:
     """The parts of a training that the loop needs: a model, its data and its loss.
 
-    samples: `sample_table.Sample` by row. unit: what a sample is called. collate: (samples,
-    epoch) -> the inputs of a step. loss: (model, inputs) -> losses [] by name, the mean over this process's
-    samples; "loss" is the one to minimise, all are logged. needs_contrast: whether a training is stopped if
-    its `NEGATIVES` stay 0. stage: its name, if there are several.
+    samples: `sample_table.Sample` by row. unit: the word for a sample. collate: (samples, epoch) -> the
+    inputs of a step. loss: (model, inputs) -> losses [] by name, the mean over this process's samples; "loss"
+    is the one to minimise, all are logged. needs_contrast: whether a training is stopped if its `NEGATIVES`
+    stay 0. stage: its name, if there are several.
     """
 
     model: nn.Module
@@ -330,6 +330,6 @@ def too_little_memory(setting: str) -> Iterator[None]:
         reason = str(error).partition("\n")[0][:120]
         raise MachineError(
             f"too little memory for a step ({reason})",
-            f"Set {setting} lower: gradients stay exact, and the batch as large as it is. "
+            f"Set a lower {setting}: gradients stay exact, and the batch keeps its size. "
             "The same command resumes from the last checkpoint.",
         ) from None

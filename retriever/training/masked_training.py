@@ -43,9 +43,9 @@ class TrainingTexts:
 class Masker:
     """Texts to a batch: input_ids and labels, int64 [B, L]; labels are -100 where nothing is predicted.
 
-    15 % of the tokens are predicted, of which 80 % are masked, 10 % replaced by others and 10 % left (Devlin
-    et al. 2019, section 3.1). They depend on seed, epoch and the batch's first row, so a run that resumes
-    from a checkpoint masks the same tokens.
+    15 % of the tokens are predicted: 80 % of them are masked, 10 % replaced and 10 % kept (Devlin et al.
+    2019, section 3.1). They depend on seed, epoch and the batch's first row, so a run that resumes from a
+    checkpoint masks the same tokens.
     """
 
     def __init__(self, tokenizer: Any, max_tokens: int, seed: int) -> None:
@@ -94,7 +94,7 @@ class MaskedBert(nn.Module):
 def train_masked(config: MlmConfig) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
-    Does nothing if it is finished. Raises `UsageError` if the folder holds something else, and for sizes
+    Does nothing if it is finished. Raises `UsageError` if the folder contains something else, and for sizes
     that do not fit.
     """
     if is_finished(config, config.output.folder):
@@ -107,7 +107,7 @@ def train_masked(config: MlmConfig) -> None:
         tokenizer = load_tokenizer(config.model.tokenizer)
         if tokenizer.mask_token is None:
             raise UsageError(
-                f"model.tokenizer: the tokenizer of {config.model.tokenizer} has no token for what is masked",
+                f"model.tokenizer: the tokenizer of {config.model.tokenizer} has no mask token",
                 "Name a model with BERT's vocabulary, such as hlp.",
             )
         tokenizer.model_max_length = config.model.max_tokens

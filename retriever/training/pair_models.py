@@ -52,7 +52,7 @@ class PairModel:
     """An encoder whose texts become one vector each, in training; vectors are compared by inner product."""
 
     def __init__(self, model: SentenceTransformer, widths: Sequence[int] = ()) -> None:
-        """widths: of the first numbers of vectors, also compared (Matryoshka, Kusupati et al. 2022).
+        """widths: numbers of leading dimensions that are compared, too (Matryoshka, Kusupati et al. 2022).
 
         Raises `UsageError` for one above the vectors' own.
         """
@@ -86,7 +86,7 @@ class PairModel:
         return queries @ passages.T
 
     def regularised(self, loss: Tensor, queries: Tensor, passages: Tensor) -> Tensor:
-        """The loss of a batch, with what its vectors add by themselves, []."""
+        """The loss of a batch, with the regularisation of its vectors, []."""
         return loss
 
     def encode(self, texts: list[str], task: str) -> Tensor:
@@ -106,7 +106,7 @@ class PairModel:
 class TermPairModel(PairModel):
     """A learned sparse model in training, with FLOPS regularisation (Paria et al. 2020, section 3).
 
-    Of weights [n, V], it is the sum over terms of the square of their mean: an expected number of products.
+    For weights [n, V], it is the sum over terms of the square of their mean: an expected number of products.
     """
 
     def __init__(self, model: Any, query_flops: float, passage_flops: float) -> None:
@@ -121,7 +121,7 @@ class TermPairModel(PairModel):
         return loss
 
     def encode(self, texts: list[str], task: str) -> Tensor:
-        """Weights of terms, [n, V]."""
+        """Term weights, [n, V]."""
         encoded: Any = self.model.encode(texts, task=task, convert_to_sparse_tensor=False, **_ENCODING)
         return torch.as_tensor(encoded)
 
@@ -133,13 +133,13 @@ class LatePairModel(PairModel):
     """
 
     def __init__(self, model: Any, head_of: str = "") -> None:
-        """head_of: the base of which only the last layer is new, so that this alone is saved."""
+        """head_of: the base, if only the last layer is new, so that only this layer is saved."""
         super().__init__(model)
         self._is_mean = model.similarity_fn_name == "meanmaxsim"
         self._head_of = head_of
 
     def features(self, texts: list[str], task: str, limit: int) -> dict[str, Any]:
-        """As of `PairModel`, with the task, by which tokens are scored or not."""
+        """As in `PairModel`, with the task, which decides which tokens are scored."""
         return super().features(texts, task, limit) | {"task": task}
 
     def read(self, prepared: nn.Module, features: Mapping[str, Any]) -> Tensor:
@@ -158,8 +158,8 @@ class LatePairModel(PairModel):
 
         Where there are more products than `_PRODUCTS`, some queries at a time: gradients are the same.
         """
-        of_query = queries.shape[1] * passages.shape[0] * passages.shape[1]
-        blocks = torch.split(queries, max(_PRODUCTS // max(of_query, 1), 1))
+        products = queries.shape[1] * passages.shape[0] * passages.shape[1]
+        blocks = torch.split(queries, max(_PRODUCTS // max(products, 1), 1))
         if len(blocks) == 1:
             return self._maxsim(queries, passages)
         return torch.cat([checkpoint(self._maxsim, b, passages, use_reentrant=False) for b in blocks])
@@ -178,7 +178,7 @@ class LatePairModel(PairModel):
         return self.joined([nn.functional.pad(own, (0, 1), value=1.0)[None] for own in encoded])
 
     def save(self, folder: Path, base_sha256: str) -> None:
-        """As of `PairModel`, or the new layer alone."""
+        """As in `PairModel`, or only the new layer."""
         if self._head_of:
             save_head(self.model, self._head_of, folder)
         else:
@@ -186,7 +186,7 @@ class LatePairModel(PairModel):
 
 
 _PRODUCTS = 1 << 26
-"""Of tokens of queries and passages, in memory at a time: 256 MB."""
+"""The maximum number of token products in memory at a time: 256 MB."""
 
 _ENCODING: dict[str, Any] = {"prompt": "", "batch_size": 64, "show_progress_bar": False}
 
@@ -224,7 +224,7 @@ class StaticPairModel(PairModel):
 
 
 def pair_model(model: Any, loss: LossSettings, head_of: str = "") -> PairModel:
-    """A model that is open, as the kind that it is of. head_of: as of `LatePairModel`."""
+    """A model that is open, as the kind that it is of. head_of: as in `LatePairModel`."""
     library = type(model).__name__
     if library == LATE.library:
         return LatePairModel(model, head_of)
@@ -239,8 +239,8 @@ _LENGTHS = "texts.query_tokens and texts.passage_tokens"
 def open_model(settings: ModelSettings, max_tokens: int) -> Any:
     """The model as training starts, on the CPU, in float32.
 
-    max_tokens: what longer texts are cut to, later too; 0: as the base does. Raises `InputError` if the base
-    cannot be had or read, `UsageError` if it does not fit the settings.
+    max_tokens: the length to which longer texts are truncated, now and later; 0: as the base does. Raises
+    `InputError` if the base cannot be had or read, `UsageError` if it does not fit the settings.
     """
     if settings.family != "dense":
         return _open_coded(settings, max_tokens)
@@ -313,16 +313,16 @@ def set_dropout(model: nn.Module, settings: TransformerSettings) -> None:
 
     Raises `UsageError` if the model has none, as static encoders.
     """
-    of_attention: list[nn.Dropout] = []
-    of_hidden: list[nn.Dropout] = []
+    attention_dropouts: list[nn.Dropout] = []
+    hidden_dropouts: list[nn.Dropout] = []
     for name, module in model.named_modules():
         if isinstance(module, nn.Dropout) and "lora_dropout" not in name:
             parent = type(model.get_submodule(name.rpartition(".")[0])).__name__
-            (of_attention if parent.endswith("SelfAttention") else of_hidden).append(module)
-    for key, dropouts in (("hidden_dropout", of_hidden), ("attention_dropout", of_attention)):
+            (attention_dropouts if parent.endswith("SelfAttention") else hidden_dropouts).append(module)
+    for key, dropouts in (("hidden_dropout", hidden_dropouts), ("attention_dropout", attention_dropouts)):
         share = getattr(settings, key)
         if share is not None and not dropouts:
-            raise UsageError(f"{settings.base}: there is no {key} to set", f"Leave model.{key} out.")
+            raise UsageError(f"{settings.base}: there is no {key} to set", f"Omit model.{key}.")
         for dropout in dropouts if share is not None else ():
             dropout.p = share
 

@@ -46,7 +46,7 @@ from linkseek.retriever.training.samples.sample_table import PairTable, open_pai
 def train(config: TrainConfig) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
-    Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
+    Does nothing if it is finished. Raises `UsageError` if the folder contains something else.
     """
     if is_finished(config, config.output.folder):
         return
@@ -89,7 +89,7 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, P
     teacher = None
     if config.teacher.teachers:
         unused: Any = {name: () for name in ("negatives", "hard_negatives") if not getattr(data, name)}
-        rows = (row for of_source in sources.values() for row in of_source.tolist())
+        rows = (row for source in sources.values() for row in source.tolist())
         with run.accelerator.main_process_first():
             taught = TeacherTexts.of((replace(pairs[row].record, **unused) for row in rows), text_format)
             teacher = open_teacher(config.teacher, taught, title=texts.title, work=run.work)
@@ -131,7 +131,9 @@ def _dev_measure(config: TrainConfig, kind: PairModel) -> DevMeasure | None:
 
 
 def _check_pairs(config: TrainConfig, pairs: PairTable) -> None:
-    """Raises `InputError` if no pair has what is wanted of it; some pairs without are a line on stderr."""
+    """Raises `InputError` if no pair has the required negatives or scores; some pairs without are a line on
+    stderr.
+    """
     data = config.data
     for name, wanted, source in (
         ("negatives", data.negatives, "linkseek mine --negatives random"),
@@ -196,7 +198,7 @@ def gold_ranks(
     ranks = np.empty(len(queries), np.int64)
     for start in range(0, len(queries), _BLOCK):
         block = slice(start, start + _BLOCK)
-        of_block = scores(queries[block], passages).nan_to_num(nan=np.inf).numpy()  # [b, P]
-        own = of_block[np.arange(len(of_block)), gold[block]]  # [b]
-        ranks[block] = (of_block >= own[:, None]).sum(axis=1)
+        block_scores = scores(queries[block], passages).nan_to_num(nan=np.inf).numpy()  # [b, P]
+        own = block_scores[np.arange(len(block_scores)), gold[block]]  # [b]
+        ranks[block] = (block_scores >= own[:, None]).sum(axis=1)
     return ranks

@@ -98,9 +98,7 @@ def test_the_options_of_the_image_parse(monkeypatch: pytest.MonkeyPatch) -> None
     assert options.token_file == Path("/run/secrets/linkseek_token")
 
 
-def test_the_commands_of_the_image_are_understood_and_its_check_asks_the_service(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commands_of_the_image_are_understood_and_its_check_asks_the_service(tmp_path, monkeypatch):
     runs = " && ".join(rest for word, rest in instructions() if word == "RUN").split(" && ")
     commands = [shlex.split(run)[1:] for run in runs if run.startswith("linkseek ")]
     assert [word for word, *_ in commands] == ["build", "search"]

@@ -73,7 +73,7 @@ def test_a_filter_says_how_many_documents_it_leaves_out(run, tmp_path):
     records = [(f"{folder}/{n}", "T", "A volcano.", "") for folder in ("docs", "wiki", "talk") for n in "12"]
     index = build(tmp_path / "index", records, encoders=[])
     out = run("volcano", "--only", "folder:wiki", "--only", "folder:talk", index=index)
-    assert "bm25: 4 passages in " in out and "2 documents left out by the filter" in out
+    assert "bm25: 4 passages in " in out and "2 documents excluded by the filter" in out
     row = json.loads(run("volcano", "--only", "folder:wiki", "--json", index=index))
     assert [hit["document_id"] for hit in row["hits"]] == ["wiki/1", "wiki/2"]
     with pytest.raises(UsageError, match="NAME:VALUE"):
@@ -151,8 +151,8 @@ def test_a_title_that_is_missing():
         (["x", "--pipelines-file", "none.toml"], InputError, "none.toml: no such file", "Check the path."),
         (["--only", "namespace:x", ""], UsageError, "question is empty", ""),
         (["--only", "volcano"], UsageError, 'the filter "volcano" is not NAME:VALUE', "folder:docs"),
-        (["--queries", "asked.tsv"], UsageError, "--output need each other", "and the run"),
-        (["x", "--output", "a.trec"], UsageError, "--output need each other", ""),
+        (["--queries", "asked.tsv"], UsageError, "--output belong together", "and the run"),
+        (["x", "--output", "a.trec"], UsageError, "--output belong together", ""),
         (["x", "--queries", "a.tsv", "--output", "a.trec"], UsageError, '"x" is a question', "one name"),
         (["--json", "--queries", "a.tsv", "--output", "a.trec"], UsageError, "writes a run", "Leave out"),
         (["--queries", "a.tsv", "--output", "."], UsageError, "is a folder", "Name a file"),

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks import gpu
 from benchmarks.harness import RESULTS
-
-ROOT = Path(__file__).parents[2]
+from tests.support.command import ROOT, Done, python
 
 # Of processes that import it as they start: little more than numpy, torch, transformers and
 # sentence-transformers is installed.
@@ -42,15 +39,9 @@ MISSING = (
 ).split()
 
 
-def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks.gpu", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        env=os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"} | environment,
-    )
+def run(folder: Path, *arguments: str, **environment: str) -> Done:
+    environment |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    return python("-m", "benchmarks.gpu", *arguments, cwd=folder, **environment)
 
 
 @pytest.mark.timeout(500)
@@ -75,7 +66,7 @@ def test_they_run_from_the_files_that_are_listed_and_go_on_without_some_librarie
         "search: done",
         "scoring: done",
         "index: failed, exit code 1",
-        "hlp: left out, it needs --data",
+        "hlp: skipped, it needs --data",
     ], done.stderr
     assert done.returncode == 1
     figures = {}
@@ -111,4 +102,4 @@ def test_a_step_that_runs_out_of_time_keeps_its_figures(tmp_path, monkeypatch, c
     assert not list(tmp_path.glob("*.partial.json"))
     with pytest.raises(SystemExit, match="1"):
         gpu.main(["--output", str(tmp_path), "--only", "search", "--minutes", "0"])
-    assert capsys.readouterr().out == "search: left out, no time is left\n"
+    assert capsys.readouterr().out == "search: skipped, no time is left\n"

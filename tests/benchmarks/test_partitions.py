@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-
-import pytest
 
 from benchmarks import partitions
 from benchmarks.harness import SAMPLE, run
-from linkseek.indexer.building.builder import Built
 from linkseek.indexer.readers.choices import Choices
 
 
-def test_partitions_are_compared_with_one_index(
-    build: Callable[..., Built],
-    index_path: Path,
-    tmp_path: Path,
-    cluster: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_partitions_are_compared_with_one_index(build, index_path, tmp_path, cluster, monkeypatch, capsys):
     monkeypatch.setattr(partitions, "LOCAL", cluster)
     build(corpus=SAMPLE, reading=Choices(limit=60), bm25=True, encoders=[])
     options = ["--index", str(index_path), "--json", "--output", str(tmp_path), "--pipelines", "bm25"]

@@ -84,8 +84,8 @@ def indexes(browser: Any, sample_index: Path, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="session")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Application]]:
-    """Start an application with an index that need not be there.
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Application]]:
+    """Start an application with an index that need not be there, and other options.
 
     Fails if one of them, or a job of theirs, connects to anything.
     """
@@ -93,11 +93,13 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path],
     others = [Path(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     with ExitStack() as running:
 
-        def start(index: Path) -> Application:
+        def start(index: Path, *options: str) -> Application:
             results = index.parent.parent / "results"
             with pytest.MonkeyPatch.context() as environment:  # of this application, not of later tests
                 environment.setenv("PYTHONPATH", connections.python_path(*others))
-                address = running.enter_context(running_application(index, "--results", str(results)))
+                address = running.enter_context(
+                    running_application(index, "--results", str(results), *options)
+                )
             return Application(f"http://{address}", index.parent, results)
 
         yield start
@@ -105,7 +107,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path],
 
 
 @pytest.fixture(scope="session")
-def application(indexes: Path, start: Callable[[Path], Application]) -> Application:
+def application(indexes: Path, start: Callable[..., Application]) -> Application:
     """The application of all tests."""
     return start(indexes / "sample")
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from benchmarks.sessions import visit
+from linkseek.app.pipelines.catalogue import read_pipelines
 from tests.browser.application import SECONDS
 
 QUESTION = "Which sickness killed the lady who foresaw software?"
@@ -202,6 +203,67 @@ def test_the_page_is_as_wide_as_the_window(application, page, settled, width):
     assert page.evaluate("document.querySelector('.stMain').scrollWidth <= innerWidth")
     grey = "of => new Set(of.map(each => getComputedStyle(each).color)).size"
     assert page.locator(".ls-part, .ls-part > span").evaluate_all(grey) == 1  # none is fainter
+
+
+FOUR = ["bm25", "ql", "dense", "hybrid"]
+HIGH = """() => [...document.querySelectorAll(":is(.ls-answer, .ls-merged) h3, .ls-nothing")].find(
+  (one) => one.checkVisibility()).getBoundingClientRect().y <= 250"""
+MISSPELT = "Which sickness killed the lady who forsaw sofware and kept her programms secret?"
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"q": QUESTION, "pipelines": ["bm25"]},
+        {"q": QUESTION, "pipelines": FOUR},
+        {"q": QUESTION, "pipelines": ["bm25"], "merged": 1},
+        {"q": QUESTION, "pipelines": FOUR, "merged": 1},
+        {"q": QUESTION, "pipelines": [*FOUR, "best", "none", "late"], "grouped": 1},
+        {"q": MISSPELT, "pipelines": FOUR},
+        {"q": MISSPELT, "pipelines": [*FOUR, "best", "none", "late"], "merged": 1},
+        {"q": MISSPELT * 30, "pipelines": FOUR},
+        {"q": MISSPELT, "pipelines": ["bm25", "none"], "only": ["folder:x"]},
+    ],
+)
+def test_the_first_result_is_near_the_top(application, page, settled, params):
+    """With whatever is said above it."""
+    page.goto(application(**params))
+    first = page.locator(":is(.ls-answer, .ls-merged) h3, .ls-nothing").filter(visible=True).first
+    first.wait_for()
+    settled(page)
+    assert (page.locator(".ls-meant a").count() == 1) == (params["q"] != QUESTION)
+    for width in (1440, 768, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(HIGH, timeout=30_000)
+    assert page.evaluate("document.querySelector('.stMain').scrollWidth <= innerWidth")
+
+
+def test_weights_are_turned_and_used(start, indexes, page, settled, tmp_path):
+    file = tmp_path / "own.toml"
+    file.touch()
+    application = start(indexes / "sample", "--pipelines-file", str(file))
+    name, new, ranks = "hybrid-weighted", "hybrid-weighted-85-60", "all => all.map(li => [li.className, %s])"
+    page.goto(application(q=QUESTION, pipelines=[name], why="Ada_Lovelace#3", turn=name))
+    panel = page.locator(".ls-turn")
+    panel.wait_for()
+    settled(page)
+    panel.locator("input").first.focus()
+    for _ in range(9):
+        page.keyboard.press("ArrowRight")
+    page.locator(".ls-turned").nth(9).wait_for()
+    turned = page.locator(".ls-answer li[class*=ls-p]").evaluate_all(
+        ranks % "li.querySelector('.ls-turned').innerText"
+    )
+    panel.get_by_role("button", name="Use these").click()
+    page.get_by_role("region", name=f"Results of {new}").locator("h3").first.wait_for()
+    settled(page)
+    shown = page.locator(".ls-answer li[class*=ls-p]").evaluate_all(
+        ranks % "li.querySelector('.ls-rank').innerText"
+    )
+    now = {row: int(re.search(r"\d+", rank)[0]) for row, rank in shown}
+    said = {row: int(rank.strip("→ ")) for row, rank in turned if row in now}
+    assert said == {row: now[row] for row in said} and len(said) > 3
+    assert f"pipelines={new}" in page.url and read_pipelines(file)[new].weights == [0.85, 0.6]
 
 
 def test_hostile_texts_are_only_text(application, page, settled):

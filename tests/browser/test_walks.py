@@ -60,7 +60,7 @@ def test_a_filter_is_chosen_and_why_gives_the_focus_back(application, folders, p
     page.keyboard.type("wiki")
     page.get_by_role("option", name="folder wiki").wait_for()
     page.keyboard.press("Enter")
-    page.get_by_text("2 of 4 documents are left out").wait_for()
+    page.get_by_text("2 of 4 documents are excluded").wait_for()
     settled(page)
     assert "only=folder%3Awiki" in page.url
     assert [title[:4] for title in page.locator("h3 a").all_inner_texts()] == ["wiki"] * 2

@@ -17,6 +17,7 @@ import pytest
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.readers.jsonl import JsonlReader
 from tests.support.damage import SAMPLE, SKIP, build, documents, here, kept, page, told, wiki
+from tests.support.tiny_corpus import write_jsonl
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_an_empty_or_unknown_corpus(corpus, index, content, words):
 def test_ids_with_blanks_and_slashes_go_through_runs_and_back(corpus, index, tmp_path):
     ids = ["a b/c", "../x", "50% of", "日本 語", "a%20b"]
     rows = [{"id": id_, "text": f"word{n} common", "links": []} for n, id_ in enumerate(ids)]
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl(corpus, rows)
     kept(here("build", "--corpus", corpus, "--index", index, "--no-dense", "--processes", 1))
     queries = tmp_path / "queries.tsv"
     queries.write_text("".join(f"q {n}\tword{n}\n" for n in range(len(ids))))
@@ -116,7 +117,7 @@ def test_titles_that_differ_in_case_or_normalisation(corpus, index):
         corpus.write_text(wiki(*(page(title, "t") for title in titles)))
         told(build("--corpus", corpus, "--index", index), InputError, f"duplicate id '{same}'")
     rows = [{"id": id_, "title": id_, "text": f"[{id_}]", "links": []} for id_ in ("ab", "AB", nfc, nfd)]
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl(corpus, rows)
     kept(build("--corpus", corpus, "--index", index))
     assert documents(index) == ["ab", "AB", nfc, nfd]
 
@@ -166,7 +167,7 @@ def test_folders_and_paths_that_are_no_text(tmp_path, index):
 def meddled(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
     """A corpus of two blocks, and a list of what happens to it when its first record is parsed."""
     rows = [{"id": f"d{n}", "text": "word " * 100, "links": []} for n in range(2000)]
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl(corpus, rows)
     assert corpus.stat().st_size > 2 << 18
     happens: list[object] = []
     parse = JsonlReader.parse

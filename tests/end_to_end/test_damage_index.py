@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import faiss
 import pytest
 
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.readers.choices import Choices
@@ -21,23 +17,22 @@ from linkseek.indexer.store.artifacts import read_json
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25, Dense
 from tests.support.accepted import accept, alter, manifest_bytes
-from tests.support.command import WITH_TESTS, Done
+from tests.support.command import Done, python
 from tests.support.damage import SAMPLE, build, flip, here, kept, search, told
 from tests.support.fake_encoder import FakeEncoder
+from tests.support.small_index import built
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory) -> Path:
+def whole(tmp_path_factory) -> Path:
     """The sample with BM25 and the vectors of a fake encoder."""
     index = tmp_path_factory.mktemp("damage") / "index"
-    plan = BuildPlan(SAMPLE, encoders=["fake"], processes=1, reading=Choices(limit=60))
-    build_index(index, plan, lambda name, title: FakeEncoder(name))
-    return index
+    return built(index, SAMPLE, encoders=["fake"], reading=Choices(limit=60)).path
 
 
 @pytest.fixture
-def copy(built, tmp_path) -> Path:
-    return Path(shutil.copytree(built, tmp_path / "index"))
+def copy(whole, tmp_path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "index"))
 
 
 def verify(index: Path) -> Done:
@@ -153,11 +148,9 @@ def test_a_byte_of_a_faiss_head_is_named_and_costs_neither_time_nor_memory(tmp_p
     if not hasattr(faiss, "set_deserialization_vector_byte_limit"):
         pytest.skip("this FAISS has no limit on what it reads")
     for factory in ("Flat", "HNSW8", "IVF4,SQfp16"):
-        reading = Choices(limit=10)
-        plan = BuildPlan(SAMPLE, bm25=False, encoders=["fake"], reading=reading, faiss=factory)
-        build_index(tmp_path / factory, plan, lambda name, title: FakeEncoder(name, dimension=8))
-    command = [sys.executable, "-c", _HEADS, *tmp_path.iterdir()]
-    done = subprocess.run(command, capture_output=True, text=True, env=WITH_TESTS)
+        plan = {"bm25": False, "encoders": ["fake"], "reading": Choices(limit=10), "faiss": factory}
+        built(tmp_path / factory, SAMPLE, FakeEncoder("fake", dimension=8), **plan)
+    done = python("-c", _HEADS, *tmp_path.iterdir())
     assert done.returncode == 0, done.stderr[-2000:]
     *named, megabytes = map(int, done.stdout.split())
     assert len(named) == 3 and min(named) > 50 and megabytes < 200
@@ -216,9 +209,6 @@ def test_altered_vectors_in_use_are_no_source_for_another_index(copy):
     before = OpenIndex.open(copy).dense().manifest.vectors_sha256
     flip(copy / "dense" / "fake" / "index", -3)
     encoder = FakeEncoder("fake")
-    plan = BuildPlan(
-        SAMPLE, bm25=False, encoders=["fake"], processes=1, reading=Choices(limit=60), faiss="HNSW8"
-    )
-    build_index(copy, plan, lambda name, title: encoder)
+    built(copy, SAMPLE, encoder, bm25=False, encoders=["fake"], reading=Choices(limit=60), faiss="HNSW8")
     assert encoder.batches  # encoded again
     assert OpenIndex.open(copy).dense().manifest.vectors_sha256 == before

@@ -14,16 +14,15 @@ from pathlib import Path
 import pytest
 
 from linkseek.indexer.building import stages
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MachineError, exit_on_error
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.store import manifest_files
-from tests.support.command import ROOT, WITH_TESTS, Done, run_forked
+from tests.support.command import ROOT, Done, python, run_forked
 from tests.support.damage import SAMPLE, WITHOUT_SEARCH, build, here, kept, search, told, without_privileges
 from tests.support.fake_encoder import FakeEncoder
+from tests.support.small_index import built
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 BUILD = ROOT / "indexer" / "build.py"
@@ -64,9 +63,8 @@ def fill(folder: Path) -> None:
 
 
 def build_all(index: Path, factory: str = "Flat", encoders: Sequence[str] = ("fake",)) -> None:
-    plan = BuildPlan(SAMPLE, encoders=encoders, processes=1, reading=Choices(limit=20), faiss=factory)
     with exit_on_error("build"):
-        build_index(index, plan, lambda name, title: FakeEncoder(name))
+        built(index, SAMPLE, encoders=encoders, reading=Choices(limit=20), faiss=factory)
 
 
 @pytest.fixture(scope="module")
@@ -220,9 +218,6 @@ def test_a_read_only_file_system(disk, tmp_path):
 def test_a_terminal_without_the_characters_of_a_text(tmp_path):
     """Question marks stand for them."""
     corpus = write_jsonl(tmp_path / "東京.jsonl", [{"id": "東", "title": "東京", "text": "t", "links": []}])
-    environment = WITH_TESTS | {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
-    words = [*map(str, WITHOUT_SEARCH), "--corpus", corpus, "--index", tmp_path / "索"]
-    done = subprocess.run([sys.executable, BUILD, *words], capture_output=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert b"/? is ready" in done.stdout
+    words = [*WITHOUT_SEARCH, "--corpus", corpus, "--index", tmp_path / "索"]
+    assert "/? is ready" in kept(python(BUILD, *words, PYTHONIOENCODING="latin-1", PYTHONUTF8="0"))
     assert OpenIndex.open(tmp_path / "索").documents[0].title == "東京"

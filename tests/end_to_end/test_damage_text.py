@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from linkseek.app.service import SearchService
 from tests.support.damage import here, kept
+from tests.support.tiny_corpus import write_jsonl
 
 EVIL = "T\x1b[31m\x9b2J \u202eevil\u202c\x07"
 LONG = "w" * 1_000_000
@@ -35,7 +35,7 @@ def index(tmp_path_factory) -> Path:
         {"id": id_, "title": title, "text": text, "links": [], "url": "http://a/\x1b[2J\u202e"}
         for id_, (title, text) in DOCUMENTS.items()
     ]
-    (folder / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl(folder / "c.jsonl", rows)
     done = here("build", "--corpus", folder / "c.jsonl", "--index", folder / "i", "--processes", 1)
     assert "documents 11" in kept(done)
     return folder / "i"

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
-from tests.support.command import ROOT
+from tests.support.command import python
 from tests.support.tiny_models import save_tiny
 
 _PROGRAM = """
@@ -34,14 +31,8 @@ def test_a_build_a_search_and_an_evaluation_connect_to_nothing(corpus, tmp_path)
     """With the conversion of a model, at which OpenVINO would report to Google Analytics."""
     questions = tmp_path / "questions.jsonl"
     questions.write_text(json.dumps({"id": "1", "question": "abc", "answers": ["abc"]}))
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, corpus, save_tiny(tmp_path / "tiny"), questions],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=os.environ
-        | {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")},
-    )
+    words = "-c", _PROGRAM, corpus, save_tiny(tmp_path / "tiny"), questions
+    done = python(*words, cwd=tmp_path, HOME=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert done.returncode == 0, done.stderr
     assert "CONNECTS" not in done.stderr
     assert done.stdout.endswith("openvino.tools.ovc.telemetry_stub True\n")

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from linkseek.indexer.program import extras
 from linkseek.indexer.program.extras import EXTRA_OF, install_hint
-from tests.support.command import ROOT
+from tests.support.command import ROOT, Done, python, tracked
 from tests.support.wheels import built_wheel, contents
 
 LACKING = Path(__file__).with_name("lacking.py")
@@ -57,16 +55,8 @@ main(["evaluate", "--index", "index/sample", "--test-set", "sample", "--pipeline
 """
 
 
-def run(folder: Path, modules: list[str], names: list[str], code: str) -> subprocess.CompletedProcess[str]:
-    arguments = [",".join(modules), ",".join(names), code]
-    return subprocess.run(
-        [sys.executable, LACKING, *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
+def run(folder: Path, modules: list[str], names: list[str], code: str) -> Done:
+    return python(LACKING, ",".join(modules), ",".join(names), code, cwd=folder, HF_HUB_OFFLINE="1")
 
 
 def test_everything_is_imported_and_used_without_what_windows_lacks(tmp_path: Path) -> None:
@@ -139,11 +129,8 @@ def test_nobody_is_told_to_install_linkseek_from_an_index() -> None:
         r"(?:install|add|download|uvx|pipx run)\s+(?:-\S+\s+)*['\"]?linkseek(?![\w.-]*[/.]\w|-[\w.]+whl)"
     )
     assert by_name.search("pip install 'linkseek[ray]'") and by_name.search("pip install -U linkseek")
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
     texts = (".md", ".py", ".toml", ".j2", ".ipynb", ".yml", "")
-    for name in listed.stdout.splitlines():
+    for name in tracked("-co", "--exclude-standard"):
         path = ROOT / name
         if path.is_file() and path.suffix in texts and not name.startswith("tests/"):
             assert not by_name.search(path.read_text("utf-8", "replace")), name
@@ -153,10 +140,7 @@ def test_nobody_is_told_to_install_linkseek_from_an_index() -> None:
 def clone_without_links(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the checkout as git makes it without symbolic links: each is a file with its target."""
     clone = tmp_path_factory.mktemp("clone")
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
-    )
-    for name in filter(None, listed.stdout.decode().split("\0")):
+    for name in tracked("-co", "--exclude-standard"):
         source, target = ROOT / name, clone / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_symlink():
@@ -168,10 +152,9 @@ def clone_without_links(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_clone_without_links_is_imported_and_run(clone_without_links: Path, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"cwd": tmp_path, "env": os.environ | {"PYTHONPATH": str(clone_without_links)}}
-    options |= {"capture_output": True, "text": True}
+    there = {"cwd": tmp_path, "PYTHONPATH": str(clone_without_links)}
     code = "import linkseek.indexer.index as a, linkseek.app.service as b; print(a.__file__, b.__file__)"
-    done = subprocess.run([sys.executable, "-c", code], **options)
+    done = python("-c", code, **there)
     expected = [clone_without_links / "indexer" / "index.py", clone_without_links / "app" / "service.py"]
     assert done.stdout.split() == list(map(str, expected)), done.stderr
     for command in (
@@ -179,7 +162,7 @@ def test_a_clone_without_links_is_imported_and_run(clone_without_links: Path, tm
         ["-m", "linkseek", "build"],
         [clone_without_links / "indexer" / "build.py"],
     ):
-        done = subprocess.run([sys.executable, *command, "--help"], **options)
+        done = python(*command, "--help", **there)
         assert done.returncode == 0 and "linkseek" in done.stdout, done.stderr
 
 
@@ -191,9 +174,7 @@ def test_checks_refuse_a_clone_without_links(clone_without_links: Path) -> None:
     assert done.returncode == 2 and "core.symlinks" in done.stderr and not done.stdout
 
 
-def test_the_wheel_of_a_clone_without_links_is_complete(
-    wheel: Path, clone_without_links: Path, tmp_path: Path
-) -> None:
+def test_the_wheel_of_a_clone_without_links_is_complete(wheel, clone_without_links, tmp_path):
     files = contents(wheel)
     assert (
         contents(built_wheel(clone_without_links, tmp_path)) == files and "linkseek/indexer/index.py" in files

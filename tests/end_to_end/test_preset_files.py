@@ -132,9 +132,7 @@ def understand(command: str) -> None:
 
 
 @pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
-def test_programs_understand_the_commands_of_header_and_pages(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_programs_understand_the_commands_of_header_and_pages(path, monkeypatch):
     monkeypatch.chdir(ROOT)
     header = header_of(path.read_text("utf-8"))
     for text in [header, *pages_of(header)]:

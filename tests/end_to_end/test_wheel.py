@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import bz2
+import re
 import subprocess
 import sys
 import sysconfig
@@ -14,19 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import ROOT
-from tests.support.shorter_sample import shorten_sample
+from tests.support.command import ROOT, python, tracked
 from tests.support.wheels import built_wheel, contents
 
 pytestmark = pytest.mark.timeout(900)
 
 PACKAGES = ("app", "indexer", "reranker", "retriever")
-
-
-def tracked(*folders: str) -> set[str]:
-    """The files of a checkout that git tracks, below these folders."""
-    listed = subprocess.run(["git", "ls-files", "-z", *folders], cwd=ROOT, capture_output=True, check=True)
-    return set(listed.stdout.decode().split("\0")) - {""}
 
 
 @pytest.fixture(scope="module")
@@ -121,17 +115,20 @@ def test_a_script_is_checked_against_the_types_of_the_installed_package(wheel: P
     (tmp_path / "wrong.py").write_text(f'import linkseek\nindex = linkseek.open("i")\n{wrong}\n')
     (tmp_path / "mypy.ini").write_text(MYPY)
     options = ["--config-file=mypy.ini", "--python-executable", tmp_path / "venv" / "bin" / "python"]
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, "right.py", "wrong.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    done = python("-m", "mypy", *options, "right.py", "wrong.py", cwd=tmp_path)
     errors = [line for line in done.stdout.splitlines() if ": error: " in line]
     assert [line.rpartition("[")[2] for line in errors] == [f"{code}]" for code in WRONG.values()], (
         done.stdout
     )
     assert all(line.startswith("wrong.py:") for line in errors)
+
+
+def shorten_sample(bundled: Path) -> None:
+    """Keep 25 pages of the installed sample, Mercury, Venus and answers to some questions among them."""
+    content = (ROOT / "samples" / bundled.name).read_bytes()
+    assert bundled.read_bytes() == content and ROOT not in bundled.parents
+    head, *pages = re.split(r"(?=^  <page>\n)", bz2.decompress(content).decode(), flags=re.M)
+    bundled.write_bytes(bz2.compress("".join([head, *pages[-95:-90], *pages[-20:]]).encode()))
 
 
 FIRST_VISIT = """
@@ -143,7 +140,12 @@ pipelines = Pipelines(OpenIndex.open(Path("index/sample")))
 assert pipelines.first_visit == ("bm25", "dense", "hlp", "best")
 for name in pipelines.first_visit:
     pipelines.open(name)
-assert "sentence_transformers" not in sys.modules, "a model was converted"
+assert "sentence_transformers" not in sys.modules, "the demo has left a model to be converted"
+
+from linkseek.__main__ import main
+main(["search", "How long does Mercury take to go around the Sun?"])
+print("TEST SETS")
+main(["evaluate", "--list-test-sets"])
 """
 
 
@@ -154,26 +156,12 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_folder(wheel: Path, tmp_path: 
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", *options, wheel], check=True)
     shorten_sample(target / "linkseek" / "samples" / "linkseek-sample.xml.bz2")
     own = {"PYTHONPATH": str(target), "COLUMNS": "160", "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    environment = os.environ | own
-
-    def linkseek(*words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, target / "bin" / "linkseek", *words],
-            cwd=empty,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
+    demo = python(target / "bin" / "linkseek", "demo", cwd=empty, **own)
+    assert demo.returncode == 0, demo.stderr
     words = ("bm25", "dense", "hybrid-weighted", "accuracy@20", "nDCG@10", "report.html", "linkseek app")
-    printed = linkseek("demo")
-    assert all(word in printed for word in words)
-    assert all(word in printed for word in ("20 questions", "all@5", "hops"))
+    assert all(word in demo.stdout for word in (*words, "20 questions", "all@5", "hops"))
     assert {path.name for path in empty.iterdir()} == {"index", "results"}
-    opened = subprocess.run([sys.executable, "-c", FIRST_VISIT], cwd=empty, env=environment, check=False)
-    assert opened.returncode == 0, "the demo has left a model of the first visit to be converted"
-    assert "Mercury" in linkseek("search", "How long does Mercury take to go around the Sun?")
-    described = linkseek("evaluate", "--list-test-sets")
-    assert "sample" in described
+    opened = python("-c", FIRST_VISIT, cwd=empty, **own)
+    assert opened.returncode == 0, opened.stderr
+    found, _, sets = opened.stdout.partition("TEST SETS")
+    assert "Mercury" in found and "sample" in sets

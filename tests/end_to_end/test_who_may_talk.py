@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from psutil import Process
 
-from tests.support.command import ROOT, free_port
+from tests.support.command import ROOT, free_port, python
 from tests.support.connections import Connections
 
 DOORS = {
@@ -163,8 +163,5 @@ def test_for_other_machines_addresses_and_the_name_of_this_one_are_answered(tmp_
 
 def test_options_are_checked_before_it_starts(tmp_path):
     words = [*DOORS["streamlit"], "--", "--allow-host=http://a"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
-    )
+    done = python(*words, cwd=tmp_path)
     assert done.returncode == 2 and "error: " in done.stderr and "Traceback" not in done.stderr

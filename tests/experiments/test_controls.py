@@ -72,7 +72,7 @@ def test_trees_over_shuffled_links_have_the_same_features_and_gain_less(films):
         train_hops.main([*hop_options(films), "--output", str(model_file), "--over", graph])
         model = json.loads(model_file.read_text())
         names[graph] = [name.replace(f"{graph}: ", "") for name in model["features"]]
-        [figures] = model["trained"]["recall at 2, 5, 20 of held-back questions"].values()
+        [figures] = model["trained"]["recall at 2, 5, 20 of held-out questions"].values()
         gains[graph] = figures["hops"][0] - figures["bm25"][0]
     assert names["links"] == names["shuffled"] == names["bm25"]
     assert gains["links"] > gains["shuffled"] + 0.1

@@ -1,5 +1,7 @@
 """Checkpoints of DPR and HLP against the forward pass of the BERT that they hold."""
 
+# ruff: noqa: F811 - a fixture of another file
+
 from __future__ import annotations
 
 import os
@@ -16,7 +18,8 @@ from transformers import BertModel
 from experiments.convert import main, read_checkpoint
 from experiments.pickled import load_pickled
 from linkseek.indexer.program.errors import InputError, UsageError
-from tests.support.tiny_training import VOCABULARY, bert_config, save_tokenizer
+from tests.retriever.training.test_mlm import tokenizer  # noqa: F401 - a fixture
+from tests.support.tiny_training import VOCABULARY, bert_config
 
 TEXTS = ["bam bem", "dim", "who is bam?"]
 
@@ -35,13 +38,6 @@ def checkpoint(question: BertModel, passage: BertModel, prefix: str = "") -> dic
             weights[f"{part}.{prefix}{name}"] = value
     state = {"model_dict": weights, "optimizer_dict": {"state": {}}, "scheduler_dict": None}
     return state | {"offset": 0, "epoch": 3, "encoder_params": {"pretrained_model_cfg": "bert-base-uncased"}}
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("words")
-    save_tokenizer(folder)
-    return folder
 
 
 @pytest.fixture

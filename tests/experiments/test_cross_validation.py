@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from linkseek.reranker.training import finetuning
 from linkseek.retriever.search.runs import read_run
 from linkseek.retriever.training.loop import train_steps
 from tests.support.command import train_here
+from tests.support.rankings import judged_files
 from tests.support.tiny_training import pair_rows, save_bert, write_pairs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -50,12 +50,9 @@ def test_in_folds_each_query_is_ranked_by_a_model_that_has_not_seen_it(
 
     ids = [passage.id for passage in OpenIndex.open(index_path).passages][:6]
     names = [f"q{n}" for n in range(7)]  # the last one without a judgement
-    run, qrels, queries = (tmp_path / name for name in ("r.trec", "q.txt", "q.jsonl"))
-    run.write_text("".join(f"{q} Q0 {d} {n} {9 - n} t\n" for q in names for n, d in enumerate(ids)))
-    qrels.write_text("".join(f"q{n} 0 {ids[n % 3]} 1\n" for n in range(6)))
-    queries.write_text("".join(json.dumps({"id": q, "text": f"ask {q}"}) + "\n" for q in names))
-    files = [f"data.{key}='{path}'" for key, path in
-             (("index", index_path), ("run", run), ("qrels", qrels), ("queries", queries))]  # fmt: skip
+    qrels = {f"q{n}": ids[n % 3] for n in range(6)}
+    judged = judged_files(tmp_path, dict.fromkeys(names, ids), qrels)
+    files = [f"data.{key}='{path}'" for key, path in ({"index": index_path} | judged).items()]
     seen: list[set[str]] = []
 
     def spy(task: Any, *rest: Any) -> Any:
@@ -67,7 +64,7 @@ def test_in_folds_each_query_is_ranked_by_a_model_that_has_not_seen_it(
     out = cross_validate(config, *settings, "data.depth=4", "output.checkpoint_steps=1")
     folds = dict(line.split("\t")[::-1] for line in (out / "folds.tsv").read_text().splitlines())
     assert sorted(folds) == [f"ask q{n}" for n in range(6)]
-    before, found = read_run(run), read_run(out / "run.trec")
+    before, found = read_run(judged["run"]), read_run(out / "run.trec")
     assert list(found) == names
     for query, results in found.items():
         assert sorted(results) == sorted(before[query])

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from experiments.studies import links_field as script
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.search.lucene_index import LuceneIndex
 from linkseek.indexer.search.lucene_writer import build_lucene
 from linkseek.retriever.ranking import Query, Ranking
 from tests.support.linked_corpus import document
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.small_index import built
 
 ROWS = [
     document("Paris", "The river [Seine] flows here. A [muddy water|Seine] it is. The [Seine]."),
@@ -26,10 +24,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("links_field")
-    plan = BuildPlan(write_jsonl(folder / "docs.jsonl", ROWS), encoders=[])
-    build_index(folder / "index", plan, lambda name, title: None)
-    return folder / "index"
+    return built(tmp_path_factory.mktemp("links_field") / "index", ROWS).path
 
 
 def test_what_links_say(index):

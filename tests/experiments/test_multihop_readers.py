@@ -8,6 +8,7 @@ import pytest
 from linkseek.indexer.documents import Document, Link
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.formats import open_reader
+from tests.support.tiny_corpus import write_jsonl
 
 FOLDER = "enwiki-20171001-pages-meta-current-withlinks-abstracts"
 ARTICLES = [
@@ -48,7 +49,7 @@ def documents_of(path):
 
 def test_articles_of_a_folder_are_those_of_its_lines(tmp_path):
     lines = tmp_path / "wiki_00"
-    lines.write_text("".join(json.dumps(row) + "\n" for row in ARTICLES), "utf-8")
+    write_jsonl(lines, ARTICLES)
     first, second = documents = documents_of(folder(tmp_path))
     assert documents == documents_of(lines)
     assert first.id == first.title == "Anarchism"

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from experiments.studies import neighbours as script
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from tests.experiments.test_links_field import ROWS
 from tests.support.fake_encoder import FakeEncoder
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.small_index import built
 
 
 def test_the_table(tmp_path, monkeypatch, capsys):
     """BM25 finds Paris by "muddy", with a budget of 1 nothing else, with 8 the Seine that it links to."""
-    plan = BuildPlan(write_jsonl(tmp_path / "docs.jsonl", ROWS), encoders=["fake"])
-    build_index(tmp_path / "index", plan, lambda name, title: FakeEncoder(name, title=title))
+    built(tmp_path / "index", ROWS, encoders=["fake"])
     monkeypatch.setattr(script, "open_biencoder", lambda location: FakeEncoder(location))
     questions = tmp_path / "q.jsonl"
     questions.write_text('{"id": "1", "question": "muddy water", "answers": ["It is long"]}\n')

@@ -1,9 +1,6 @@
 """Packings from miniature originals in their publishers' formats, and back to those formats."""
 
 import gzip
-import io
-import tarfile
-import zipfile
 from dataclasses import replace
 
 import orjson
@@ -18,6 +15,7 @@ from experiments.packing.two_steps import MIN_WORDS, two_steps
 from experiments.packing.wikispeedia import article_text, place_links
 from linkseek.indexer.documents import Document, Link, Section
 from linkseek.indexer.program.errors import InputError, UsageError
+from tests.support.archives import tar, zipped
 
 
 @pytest.fixture
@@ -42,16 +40,6 @@ def make(name, places):
 
 def ids(rows):
     return [row["id"] for row in rows]
-
-
-def archive(files):
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        for name, text in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(text.encode())
-            tar.addfile(info, io.BytesIO(text.encode()))
-    return packed.getvalue()
 
 
 def squad_article(title, *paragraphs):
@@ -178,10 +166,10 @@ def test_wikispeedia_and_the_questions_on_it(originals, tmp_path):
     zinc = "   #copyright\n\nZinc\n\n   Zinc is a metal.\n"
     places = originals(
         {
-            "wikispeedia_articles_plaintext.tar.gz": archive(
+            "wikispeedia_articles_plaintext.tar.gz": tar(
                 {"plaintext_articles/Zinc.txt": zinc, "plaintext_articles/%C3%89tude.txt": zinc}
             ),
-            "wikispeedia_paths-and-graph.tar.gz": archive(
+            "wikispeedia_paths-and-graph.tar.gz": tar(
                 {"w/links.tsv": "# a\n\nZinc\tZinc\n%C3%89tude\tZinc\n"}
             ),
             "dev-v1.1.json": DEV,
@@ -343,11 +331,8 @@ def test_an_original_that_lacks_something_is_named_with_its_address(originals, t
         "qrels/test.tsv": qrels,
         "qrels/train.tsv": qrels,
     }
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as file:
-        for part in parts.keys() - {name}:
-            file.writestr(f"scifact/{part}", parts[part])
-    archive = b"PK" if name == "an archive" else packed.getvalue()
+    packed = zipped({f"scifact/{part}": content for part, content in parts.items() if part != name})
+    archive = b"PK" if name == "an archive" else packed
     [folder] = originals({"scifact.zip": archive})
     with pytest.raises(InputError, match="scifact: an original lacks what is packed") as caught:
         main(["scifact", "--from", str(folder), "--output", str(tmp_path / "data")])

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,21 +13,9 @@ from experiments.baselines.folders import BASELINES
 from linkseek import __main__ as linkseek
 from linkseek.indexer.program.errors import UsageError
 from linkseek.reranker.kinds import kind_named
-from tests.support.command import ROOT, Done
+from tests.support.command import ROOT, python
 
 HLP = {"River_0": {"text": "A <SOE> lake <EOE> .", "mentions": ["lake"], "linkouts": ["Lake"]}}
-
-
-def python(*words: object, plugins: str = "", cwd: Path = ROOT) -> Done:
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "LINKSEEK_PLUGINS": plugins}
-    return subprocess.run(
-        [sys.executable, *map(str, words)],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
 
 
 LISTED = """
@@ -51,13 +36,13 @@ print("hlp" in all_readers(), "harp" in all_readers(), is_known("knrm"), "jsonl"
     ("plugins", "known"), [("", "False False False True"), (" experiments,", "True True True True")]
 )
 def test_formats_and_rerankers_of_the_papers_come_by_the_plug_in_alone(plugins, known):
-    done = python("-c", LISTED, plugins=plugins)
+    done = python("-c", LISTED, LINKSEEK_PLUGINS=plugins)
     assert done.stdout.strip() == known, done.stderr
 
 
 def test_a_plug_in_that_is_not_there_is_named(tmp_path):
     options = ("build", "--corpus", ROOT / "docs", "--index", "i", "--no-dense")
-    done = python("-m", "linkseek", *options, plugins="expirements", cwd=tmp_path)
+    done = python("-m", "linkseek", *options, cwd=tmp_path, LINKSEEK_PLUGINS="expirements")
     assert done.returncode == UsageError.exit_code and "Traceback" not in done.stderr
     assert "LINKSEEK_PLUGINS: expirements cannot be imported" in done.stderr
 
@@ -65,7 +50,7 @@ def test_a_plug_in_that_is_not_there_is_named(tmp_path):
 def test_the_door_builds_an_index_of_a_papers_format(tmp_path):
     (tmp_path / "wiki_00.json").write_text(json.dumps(HLP))
     options = ("build", "--corpus", "wiki_00.json", "--index", "i", "--no-dense", "--no-bm25")
-    refused = python("-m", "linkseek", *options, cwd=tmp_path)
+    refused = python("-m", "linkseek", *options, cwd=tmp_path, LINKSEEK_PLUGINS="")
     assert refused.returncode != 0 and "unknown format" in refused.stderr
     done = python("-m", "experiments", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

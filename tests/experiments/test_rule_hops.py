@@ -9,15 +9,13 @@ import pytest
 
 from experiments.pipelines.rule_hops import RuleHops
 from linkseek.app.pipelines.catalogue import Models, Pipelines
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.learned.hop_graph import Articles, open_edges
 from linkseek.retriever.ranking import Query, Step
 from linkseek.testing import check_pipeline
 from tests.app.pipelines.test_hop_pipelines import corpus
 from tests.retriever.learned.test_hops import QUERIES, dense, index, similarity  # noqa: F401 - fixtures
-from tests.support.small_index import WordEncoder
+from tests.support.small_index import WordEncoder, built
 
 TABLES = """
 [hop]
@@ -123,8 +121,7 @@ def test_a_passage_beyond_the_first_stage_is_the_most_similar_of_its_article(ind
 @pytest.fixture(scope="module")
 def films(tmp_path_factory):
     folder = tmp_path_factory.mktemp("films")
-    plan = BuildPlan(corpus(folder), passage_words=0, encoders=["words"])
-    build_index(folder / "index", plan, lambda name, title: WordEncoder())
+    built(folder / "index", corpus(), passage_words=0, encoders=["words"])
     (folder / "p.toml").write_text(TABLES)
     return folder
 
@@ -146,6 +143,5 @@ def test_the_parts_of_scores_add_up(films, name):
 
 
 def test_an_index_without_vectors(films, tmp_path):
-    build_index(tmp_path / "index", BuildPlan(corpus(tmp_path), passage_words=0), lambda name, title: None)
-    pipelines = Pipelines(OpenIndex.open(tmp_path / "index"), films / "p.toml", Models())
+    pipelines = Pipelines(built(tmp_path / "index", corpus(), passage_words=0), films / "p.toml", Models())
     assert "hop" in pipelines.available() and ids(pipelines, "hop", 2) == ["Film3", "Maker3"]

@@ -145,7 +145,7 @@ def test_counts_that_do_not_agree_are_named(index):
     manifest = read_index_manifest(index.path)
     counts = manifest.counts.replace(passages=manifest.counts.passages + 1)
     write_manifest(index.path, manifest.replace(counts=counts))
-    with pytest.raises(DamagedIndexError, match=r"holds .*'passages'.* its manifest lists"):
+    with pytest.raises(DamagedIndexError, match=r"has .*'passages'.* its manifest lists"):
         OpenIndex.open(index.path)
 
 

@@ -18,8 +18,6 @@ from linkseek.app.evaluate import main as evaluate
 from linkseek.app.search import main as search
 from linkseek.indexer import partition_actors
 from linkseek.indexer.build import SAMPLE
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import ClusterQuestion
@@ -33,6 +31,7 @@ from linkseek.retriever.search.searchers import Bm25, Dense
 from tests.indexer.search.test_partitioning import rankings
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.on_actors import process_id
+from tests.support.small_index import built
 
 pytestmark = pytest.mark.slow
 
@@ -40,9 +39,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sample") / "whole"
-    plan = BuildPlan(SAMPLE, encoders=["fake"], processes=1, reading=Choices(limit=60))
-    build_index(path, plan, lambda name, title: FakeEncoder(name))
-    return path
+    return built(path, SAMPLE, encoders=["fake"], reading=Choices(limit=60)).path
 
 
 @pytest.fixture(scope="module")

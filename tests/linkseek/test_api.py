@@ -218,7 +218,7 @@ def test_hits_by_question_as_a_run_and_as_a_frame(index, tmp_path):
     assert frame["rank"].tolist() == [n for part in parts.values() for n in range(1, len(part) + 1)]
     assert list(index.search("xyzzy", 3, "bm25").to_frame().columns) == list(frame.columns)
     (tmp_path / "own.trec").write_text("mine")
-    with pytest.raises(linkseek.UsageError, match="Linkseek did not write it"):
+    with pytest.raises(linkseek.UsageError, match="was not written by Linkseek"):
         hits.to_run(tmp_path / "own.trec")
 
 
@@ -311,7 +311,7 @@ def test_groups_by_a_field_of_a_file(index, tmp_path):
             r'linkseek.Index.evaluate: unknown keyword "dept"\n  Did you mean depth?',
         ),
         ({"qrels": QRELS, "ray": "local"}, 'unknown keyword "ray"'),
-        ({"qrels": QRELS, "group": ["kind"]}, "group kind: a field of a file of questions"),
+        ({"qrels": QRELS, "group": ["kind"]}, "group kind: this is a field of a file of questions"),
         ({"qrels": QRELS, "depth": 0}, "linkseek.Index.evaluate: depth: "),
         ({"qrels": QRELS, "output": __file__}, "is a file"),
     ],
@@ -379,9 +379,9 @@ def test_an_objective_of_both_kinds_makes_what_is_asked_for(linked, tmp_path):
     [
         ("p.jsonl", "hlpp", {}, "no objective hlpp"),
         ("p.jsonl", "php-hpp", {"contrasts": 1}, "no objective php-hpp"),
-        ("p.txt", "hlp", {}, "no JSONL file"),
-        ("own.jsonl", "hlp", {}, "Linkseek did not write it"),
-        ("own.jsonl", "php-hp", {}, "Linkseek did not write it"),
+        ("p.txt", "hlp", {}, "not a JSONL file"),
+        ("own.jsonl", "hlp", {}, "was not written by Linkseek"),
+        ("own.jsonl", "php-hp", {}, "was not written by Linkseek"),
         ("p.jsonl", "hlp", {"pair": 1}, 'unknown keyword "pair"\n  Did you mean pairs?'),
         ("p.jsonl", "hlp", {"stats": True}, 'unknown keyword "stats"'),
         ("p.jsonl", "php-hp", {"pairs": 1}, 'unknown keyword "pairs"'),

@@ -1,11 +1,8 @@
 """Large libraries are imported by what uses them, and by nothing else."""
 
-import subprocess
-import sys
-
 import pytest
 
-from tests.support.command import ROOT
+from tests.support.command import python
 
 SERVICE = "import linkseek.app.service, linkseek.app.rendering.views"
 LISTING = "from linkseek.app.testsets.registry import test_set_rows; test_set_rows()"
@@ -24,6 +21,6 @@ LISTING = "from linkseek.app.testsets.registry import test_set_rows; test_set_ro
 def test_what_is_imported(code, most, absent):
     """most: modules, where they are limited."""
     code = f"{code}; import sys; print(len(sys.modules), *{{*{absent.split()}}} & {{*sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = python("-c", code)
     count, *imported = done.stdout.splitlines()[-1].split()
     assert not imported and (most is None or int(count) < most)

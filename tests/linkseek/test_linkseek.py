@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from linkseek.app.commands import app as start
 from linkseek.indexer.program.bundled import bundled, find_preset
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.settings import read_toml
-from tests.support.command import ROOT
+from tests.support.command import ROOT, python
 
 
 def test_each_command_is_a_file_named_after_its_word():
@@ -36,13 +35,12 @@ def test_modules_of_a_user_do_not_take_the_place_of_ours(tmp_path):
         (tmp_path / "packages" / name / "__init__.py").write_text("raise SystemExit('a package of the user')")
     imports = "import sys, linkseek.app.pipelines.catalogue as p; print(p.Pipelines.__module__); import app"
     for path in ("", str(tmp_path / "packages"), str(tmp_path)):
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [path, str(ROOT)]))}
-        options = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
-        imported = subprocess.run([sys.executable, "-c", imports], **options)
+        both = os.pathsep.join(filter(None, [path, str(ROOT)]))
+        imported = python("-c", imports, cwd=tmp_path, PYTHONPATH=both)
         assert imported.stdout == "linkseek.app.pipelines.catalogue\n", imported.stderr
         assert "of the user" in imported.stderr  # whose `app` is still theirs
     for command in (["-m", "linkseek", "search"], [ROOT / "app" / "search.py"]):
-        done = subprocess.run([sys.executable, *command, "--help"], **options)
+        done = python(*command, "--help", cwd=tmp_path, PYTHONPATH=both)
         assert done.stdout.startswith("usage: linkseek search"), done.stderr
 
 
@@ -88,7 +86,7 @@ def test_help_before_a_command_is_the_help_of_the_command(capsys):
         (["evaluate", "--indx", "i"], "unknown option --indx. Did you mean --index?"),
         (
             ["export", "--model", "c", "--output", "o"],
-            "unknown option --model. Leave --model out, and give its value alone.",
+            "unknown option --model. Omit --model, and give only its value.",
         ),
     ],
 )

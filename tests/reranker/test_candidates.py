@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import BertTokenizerFast
 
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.candidates import Candidates, RunCandidates
 from linkseek.reranker.pair_texts import Candidate, PairFormat, Readable, windows
 from linkseek.retriever.models.facts import ModelFacts
+from tests.support.small_index import built
 from tests.support.tiny_models import WORDS
 
 ROWS = [
@@ -34,11 +32,7 @@ ROWS = [
 
 
 def build(folder: Path, words: int) -> OpenIndex:
-    corpus = folder / "corpus.jsonl"
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
-    plan = BuildPlan(corpus, passage_words=words, bm25=False, processes=1)
-    build_index(folder / "index", plan, lambda name, title: None)
-    return OpenIndex.open(folder / "index")
+    return built(folder / "index", ROWS, passage_words=words, bm25=False)
 
 
 @pytest.fixture(scope="module")

@@ -62,9 +62,7 @@ def text_pairs(draw: st.DrawFn) -> TextPair:
 
 
 @given(text_pairs(), st.lists(text_pairs(), min_size=1, max_size=3), st.booleans())
-def test_any_contrast_comes_back(
-    tmp_path_factory: pytest.TempPathFactory, better: TextPair, worse: list[TextPair], same: bool
-) -> None:
+def test_any_contrast_comes_back(tmp_path_factory, better, worse, same):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
     if same:
         worse = [TextPair(better.query, pair.document, pair.title, better.anchors) for pair in worse]
@@ -103,10 +101,10 @@ def line(**changes: Any) -> str:
         (line(worse=[]), '"worse" must be a list with at least one pair'),
         (line(worse=["e"]), '"worse" 1 is str, expected an object'),
         (line(worse=[{}, {"title": "t"}]), '"worse" 2: "document" is missing'),
-        (line(worse=[{"anchors": [[0, 3]]}]), '"worse" 1: "anchors" holds [0, 3]'),
-        (line(worse=[{"anchors": [[1, 2], [0, 1]]}]), '"anchors" holds [0, 1]'),
-        (line(worse=[{"anchors": [[1, True]]}]), '"anchors" holds [1, True]'),
-        (line(worse=[{"anchors": 7}]), '"anchors" holds 7'),
+        (line(worse=[{"anchors": [[0, 3]]}]), '"worse" 1: "anchors" contains [0, 3]'),
+        (line(worse=[{"anchors": [[1, 2], [0, 1]]}]), '"anchors" contains [0, 1]'),
+        (line(worse=[{"anchors": [[1, True]]}]), '"anchors" contains [1, True]'),
+        (line(worse=[{"anchors": 7}]), '"anchors" contains 7'),
         (line(evidence=[]), '"evidence" is list, expected an object'),
     ],
 )

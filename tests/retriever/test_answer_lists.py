@@ -139,7 +139,7 @@ def test_halves_of_characters_in_python():
         ("1\twho\r2\twhat\r", "line 1: 3 tab-separated", "old Macs"),
         ("PAR1\x15\x04", "a Parquet file", "read_parquet"),
         ("<top>\n<num> 301\n<title> who\n</top>", "XML or SGML", "Convert it"),
-        ('["who", "what"]', "expected a JSON object", "one question a line"),
+        ('["who", "what"]', "expected a JSON object", "one question per line"),
         ("question,answers\nwho,Jove|Jupiter", "separated by |", '["Jove", "Jupiter"]'),
         ('{"question": "who", "answers": "Jove | Jupiter"}', "separated by |", '["Jove", "Jupiter"]'),
         ('question,id\n"who,\nor what",7', "line 2: a quoted field does not end", "read_csv"),

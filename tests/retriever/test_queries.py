@@ -184,15 +184,15 @@ def test_questions_and_answers_of_python():
 @pytest.mark.parametrize(
     ("questions", "answers", "told"),
     [
-        (pandas.DataFrame({"id": ["1"], "text": ["who"]}), None, "the questions are a DataFrame"),
+        (pandas.DataFrame({"id": ["1"], "text": ["who"]}), None, "the questions are of type DataFrame"),
         (Query("1", None), None, "a question is NoneType"),
         (None, None, "a question is NoneType"),
         (b"who", None, "a question is bytes"),
         ({" ": "who"}, None, "the id of a question is empty"),
-        ("who", pandas.Series(["She"]), "the answers are a Series"),
-        ("who", ["She"], "the answers are a list"),
+        ("who", pandas.Series(["She"]), "the answers are of type Series"),
+        ("who", ["She"], "the answers are of type list"),
         ("who", {"0": [1969]}, 'an answer to "0" is int'),
-        ("who", {1: ["She"]}, 'there is no question "1"'),
+        ("who", {1: ["She"]}, 'there are answers for "1"'),
     ],
 )
 def test_questions_and_answers_that_are_refused(questions, answers, told):

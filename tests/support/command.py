@@ -114,6 +114,22 @@ def run(command: str, *arguments: object, cwd: Path = ROOT, package: str = "link
     return run_forked([*program, *arguments], cwd=cwd)
 
 
+def python(*words: object, cwd: Path = ROOT, **environment: str) -> Done:
+    """Run `python WORDS` in a process that imports everything itself, unlike `run_forked`.
+
+    environment: variables that are added to those of now and of `WITH_TESTS`.
+    """
+    variables = os.environ | {"PYTHONPATH": WITH_TESTS["PYTHONPATH"]} | environment
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=500)
+
+
+def tracked(*options: str) -> list[str]:
+    """The names of this checkout's files that `git ls-files OPTIONS` lists."""
+    listed = subprocess.run(["git", "ls-files", "-z", *options], cwd=ROOT, capture_output=True, check=True)
+    return listed.stdout.decode().split("\0")[:-1]
+
+
 def _run_here(command: list[str], cwd: Path, environment: dict[str, str], stdout: Path, stderr: Path) -> None:
     for number, file in ((1, stdout), (2, stderr)):
         os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), number)

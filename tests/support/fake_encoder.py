@@ -6,6 +6,7 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,11 @@ class FakeEncoder:
         self._noise = batch_noise
         self._seconds = seconds_a_batch
         self._on_batch = on_batch
-        table = np.random.default_rng(seed).normal(size=(_VOCABULARY, dimension))
-        self._table = table.astype(np.float32)  # [V, d]
+
+    @cached_property
+    def _table(self) -> NDArray[np.float32]:  # [V, d]
+        shape = _VOCABULARY, self.dimension
+        return np.random.default_rng(self._seed).normal(size=shape).astype(np.float32)
 
     @property
     def identity(self) -> dict[str, Any]:

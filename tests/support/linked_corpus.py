@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.reranker.contrasts import Contrast, number_contrasts
 from linkseek.reranker.objectives.registry import CONTRASTS
@@ -16,17 +14,13 @@ from linkseek.retriever.links.topology import Topology
 from linkseek.retriever.mining.miner import Miner
 from linkseek.retriever.mining.objective import Objective
 from linkseek.retriever.mining.pairs import write_lines
-from tests.support.tiny_corpus import linked_rows, write_jsonl
+from tests.support.small_index import built
+from tests.support.tiny_corpus import linked_rows
 
 
 def build_linked(index: Path, rows, words=20) -> OpenIndex:
     """An index of JSONL rows, in passages of so many words."""
-    corpus = index.with_name(f"{index.name}.jsonl")
-    corpus.parent.mkdir(parents=True, exist_ok=True)
-    plan = BuildPlan(write_jsonl(corpus, rows), bm25=False, passage_words=words)
-    build_index(index, plan, lambda name, title: None)
-    corpus.unlink()
-    return OpenIndex.open(index)
+    return built(index, rows, bm25=False, passage_words=words)
 
 
 def topology_of(index: OpenIndex) -> Topology:

@@ -7,7 +7,7 @@ from selectolax.lexbor import LexborHTMLParser
 OWN_TAGS = set(
     "section header h1 h2 h3 h4 bdi span p ol ul li div a mark b i s nav dl dt dd table thead tbody tfoot tr "
     "th td svg path rect text title foreignobject article aside details summary progress q button "
-    "figure figcaption circle".split()
+    "figure figcaption circle code".split()
 )
 OWN_ATTRIBUTES = set(
     "class aria-label aria-hidden aria-current aria-sort href target rel dir role title scope tabindex id "

@@ -76,7 +76,7 @@ RESULTS = {
     "analyses": {
         "overlap": {
             "label": "share of the question's words",
-            "left_out": 7,
+            "without_value": 7,
             "bins": [
                 {
                     "low": i / 5,
@@ -116,7 +116,7 @@ RESULTS = {
     "depth": 100,
     "batch_size": 256,
     "seeds": {"bootstrap": 12345, "randomisation": 54321},
-    "notes": ["mixed_run: 3 of its ids are not in the index; they are not relevant"],
+    "notes": ["mixed_run: 3 of its ids are not in the index and count as not relevant"],
     "provenance": {
         "date": "2026-11-20T16:58:14+00:00",
         "command": "linkseek evaluate --index index/nq",

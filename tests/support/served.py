@@ -15,11 +15,8 @@ from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.serving import server as serving
 from linkseek.app.serving.application import create
 from linkseek.app.serving.options import ServeOptions
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from tests.support.asynchronous import wait_until
-from tests.support.small_index import WordEncoder, WordScorer
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.small_index import WordEncoder, WordScorer, built
 
 PLANETS = {
     "Mars": (
@@ -54,9 +51,7 @@ def planet_rows(more: int = 0) -> list[dict[str, Any]]:
 
 
 def build_planets(folder: Path, more: int = 0) -> Path:
-    corpus = write_jsonl(folder.with_suffix(".jsonl"), planet_rows(more))
-    build_index(folder, BuildPlan(corpus, encoders=["words"]), lambda name, title: WordEncoder())
-    return folder
+    return built(folder, planet_rows(more), encoders=["words"]).path
 
 
 def word_models() -> Models:

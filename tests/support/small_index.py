@@ -1,16 +1,18 @@
-"""A small real index: Lucene, and FAISS with the vectors of an encoder that needs no model."""
+"""Small real indexes: Lucene, and FAISS with the vectors of encoders that need no model."""
 
 import hashlib
-import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
-from linkseek.indexer.encoding.batches import Parallel, encode_texts
-from linkseek.indexer.store.manifests import Reading
+from linkseek.indexer.index import OpenIndex
 from linkseek.reranker.pair_texts import PairFormat
+from tests.support.fake_encoder import FakeEncoder
+from tests.support.tiny_corpus import write_jsonl
 
 HOSTILE_TITLE = "<script>alert(1)</script> [title](javascript:alert(2)) :red[title] $x^2$"
 HOSTILE_TEXT = (
@@ -44,26 +46,13 @@ DOCUMENTS = [
 ]
 
 
-class WordEncoder:
+class WordEncoder(FakeEncoder):
     """Vectors of hashed words: texts are near each other if they share words."""
 
-    dimension = 64
-    location = "words"
-    token_budget = 256
-    shard_rows = 4
-    parallel = Parallel()
+    identity: ClassVar = {"name": "words", "sha256": hashlib.sha256(b"1").hexdigest()}
 
-    note = ""
-
-    def __init__(self, version="1"):
-        self.identity = {"name": "words", "sha256": hashlib.sha256(version.encode()).hexdigest()}
-        self.execution = {"backend": "none", "device": "cpu", "precision": "float32", "threads": 1}
-
-    def reading(self, texts):
-        return Reading()
-
-    def tokenize_passages(self, titles, texts):
-        return [self._tokens(f"{title} {text}") for title, text in zip(titles, texts, strict=True)]
+    def __init__(self):
+        super().__init__("words", dimension=64, token_budget=256, shard_rows=4)
 
     def encode_tokens(self, batch):
         vectors = np.zeros((len(batch), self.dimension), np.float32)  # [B, d]
@@ -71,20 +60,7 @@ class WordEncoder:
             np.add.at(vector, list(tokens), 1)
         return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1)
 
-    def encode_queries(self, texts):
-        return self.encode_tokens([self._tokens(text) for text in texts])
-
-    search_vectors = encode_queries
-
-    encode_rows = encode_texts
-
-    def comparable(self, vectors):
-        return vectors
-
-    def text_of(self, tokens):
-        return " ".join(map(str, tokens))
-
-    def _tokens(self, text):
+    def _tokenize(self, text):
         words = text.lower().split() or [""]
         return [hashlib.sha256(word.encode()).digest()[0] % self.dimension for word in words]
 
@@ -110,18 +86,35 @@ class WordScorer:
         return sum(word in text.lower() for word in words) / max(len(words), 1)
 
 
+TINY = {"passage_words": 10, "bm25": False, "encoders": ["fake"]}
+"""A plan that takes no time."""
+
+
+def built(
+    index: Path, corpus: Path | Iterable[dict[str, Any]], encoder: Any = None, **plan: Any
+) -> OpenIndex:
+    """Build an index in this process, and open it.
+
+    corpus: what is read, or rows, which are written next to the index and removed. encoder: instead of
+    `WordEncoder` for "words", and `FakeEncoder` for other names. plan: settings of a `BuildPlan`.
+    """
+
+    def open_encoder(name: str, title: bool) -> Any:
+        return encoder or (WordEncoder() if name == "words" else FakeEncoder(name, title=title))
+
+    index.parent.mkdir(parents=True, exist_ok=True)
+    is_file = isinstance(corpus, Path)
+    source = corpus if is_file else write_jsonl(index.with_name(f"{index.name}.jsonl"), corpus)
+    build_index(index, BuildPlan(source, **{"processes": 1, "language": "en"} | plan), open_encoder)
+    if not is_file:
+        source.unlink()
+    return OpenIndex.open(index)
+
+
 def build(index: Path, documents=DOCUMENTS, **plan) -> Path:
     """Build an index of (id, title, text, url), and metadata if there is any."""
-    corpus = index.with_name(index.name + ".jsonl")
-    corpus.parent.mkdir(parents=True, exist_ok=True)
-    lines = [
-        json.dumps(
-            {"id": id_, "title": title, "text": text, "links": [], "url": url, "metadata": dict(*more)}
-        )
+    rows = [
+        {"id": id_, "title": title, "text": text, "links": [], "url": url, "metadata": dict(*more)}
         for id_, title, text, url, *more in documents
     ]
-    corpus.write_text("\n".join(lines) + "\n", "utf-8")
-    plan = {"encoders": ["words"], **plan}
-    build_index(index, BuildPlan(corpus, **plan), lambda name, title: WordEncoder())
-    corpus.unlink()
-    return index
+    return built(index, rows, **{"encoders": ["words"], **plan}).path

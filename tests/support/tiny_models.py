@@ -25,18 +25,23 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvw
 WORDS += ["##" + letter for letter in WORDS[5:]]
 
 
+def save(model: SentenceTransformer | CrossEncoder, folder: Path) -> None:
+    """Without its card, which takes longer than all else."""
+    model.save_pretrained(str(folder), create_model_card=False)
+
+
 def save_tiny(folder: Path, seed: int = 0, **options) -> Path:
     """A bi-encoder of two layers: [CLS], unit vectors."""
     bert = _save_bert(folder, BertModel, seed)
     modules = [Transformer(str(bert), max_seq_length=48), Pooling(32, pooling_mode="cls"), Normalize()]
-    SentenceTransformer(modules=modules, device="cpu", **options).save_pretrained(str(folder))
+    save(SentenceTransformer(modules=modules, device="cpu", **options), folder)
     return folder
 
 
 def save_tiny_reranker(folder: Path, seed: int = 0, labels: int = 1, **options) -> Path:
     """A cross-encoder of two layers. Its scores are spread by a larger last layer."""
     bert = _save_bert(folder, BertForSequenceClassification, seed, num_labels=labels)
-    CrossEncoder(str(bert), device="cpu", max_length=48, **options).save_pretrained(str(folder))
+    save(CrossEncoder(str(bert), device="cpu", max_length=48, **options), folder)
     return folder
 
 

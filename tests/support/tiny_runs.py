@@ -15,10 +15,9 @@ import pytest
 import torch
 from transformers import BertForMaskedLM
 
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from tests.support.command import train_here
-from tests.support.tiny_corpus import linked_rows, write_jsonl
+from tests.support.small_index import built
+from tests.support.tiny_corpus import linked_rows
 from tests.support.tiny_training import (
     bert_config,
     pair_rows,
@@ -50,8 +49,7 @@ def write_data(folder: Path) -> Path:
     write_pairs(folder / "dev-groups.jsonl", pair_rows(10, seed=2, hard=5))
     for name, count in {"php-hp": 24, "php-shp": 12, "prop": 40}.items():
         write_tiny_contrasts(folder / f"{name}.jsonl", name, count)
-    write_jsonl(folder / "corpus.jsonl", linked_rows())
-    build_index(folder / "index", BuildPlan(folder / "corpus.jsonl", encoders=[]), lambda name, title: None)
+    built(folder / "index", linked_rows())
     return folder
 
 

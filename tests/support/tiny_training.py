@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,8 @@ from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line
 from linkseek.retriever.mining.pairs import write_lines
+from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny_models import save
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgkl" for b in "aeiou" for c in "mnrst"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -58,7 +58,7 @@ def save_normalized(folder: Path, seed: int = 0, **options: Any) -> Path:
     """A sentence-transformers folder with mean pooling and vectors of length 1, as MiniLM has."""
     bare = save_bert(folder.with_name(folder.name + "-bare"), seed, **options)
     modules = [Transformer(str(bare), max_seq_length=48), Pooling(32, pooling_mode="mean"), Normalize()]
-    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder))
+    save(SentenceTransformer(modules=modules, device="cpu"), folder)
     return folder
 
 
@@ -67,7 +67,7 @@ def save_static(folder: Path, seed: int = 0) -> Path:
     tokenizer = save_tokenizer(folder.with_name(folder.name + "-tokenizer"))
     vectors = torch.randn(len(tokenizer), 32, generator=torch.Generator().manual_seed(seed))
     modules = [StaticEmbedding(tokenizer, vectors), Normalize()]
-    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder))
+    save(SentenceTransformer(modules=modules, device="cpu"), folder)
     return folder
 
 
@@ -95,10 +95,7 @@ def _context(document: int, words: list[str]) -> dict[str, str]:
     return {"title": f"t{document}", "text": " ".join(words), "passage_id": f"d{document}#0"}
 
 
-def write_pairs(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
-    """Rows as JSON lines."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+write_pairs = write_jsonl
 
 
 def tiny_contrasts(objective: str, count: int, seed: int = 0, most: int = 4) -> list[Contrast]:

@@ -32,16 +32,16 @@ Read = Callable[[Reader, Path], Entries]
 
 _NEW = "new"
 _SCHEMAS = {"": DOCUMENT_SCHEMA, "redirects-": REDIRECT_SCHEMA}
-"""Of the segments of the documents, by the prefix of their names."""
+"""The schemas of the document segments, by the prefix of their names."""
 
 
 @dataclass(frozen=True)
 class Changes:
     """The changes to an index: documents and redirects to add, and ids of some to remove.
 
-    An added id that the index holds replaces its document or redirect. source: the number of the corpus that
-    the added one replaces, whole. merge: join the files that earlier updates left. on_error: of an unknown id
-    to remove.
+    An added id that the index contains replaces its document or redirect. source: the number of the corpus
+    that the added one replaces, whole. merge: join the files that earlier updates left. on_error: what to do
+    with an unknown id to remove.
     """
 
     added: Reader | None = None
@@ -57,7 +57,7 @@ class Changes:
 
     @property
     def request(self) -> str:
-        """A hash of what is asked for: the ids, and the corpus as far as shown without reading it."""
+        """A hash of the request: the ids, and facts about the corpus that are known before reading it."""
         added = self.added and [self.added.name, str(self.added.path.resolve()), self.added.state()]
         chosen = [self.added.choices.to_json()] if self.added and self.added.choices.to_json() else []
         return value_sha256([self.removed, added, *chosen])
@@ -126,12 +126,12 @@ class Changes:
         }
 
     def _unknown(self, removed: NDArray[np.uint64], tables: Sequence[_Rows], path: Path) -> list[str]:
-        """The ids to remove that the index does not hold."""
+        """The ids to remove that the index does not contain."""
         known = np.isin(removed, np.concatenate([table.ids for table in tables]))
         unknown = [id_ for id_, is_known in zip(self.removed, known, strict=True) if not is_known]
         if unknown and self.on_error == "stop":
             raise InputError(
-                f"{path}: holds no document {unknown[0]!r} (of {len(unknown):,} unknown ids)",
+                f"{path}: contains no document {unknown[0]!r} (of {len(unknown):,} unknown ids)",
                 "Check the ids, or use --on-error skip to skip unknown ids.",
             )
         return unknown
@@ -165,15 +165,15 @@ class Changes:
         return documents.update if self.documents else None
 
     def corpus(self, documents: DocumentsPart, base_url: str) -> CorpusRecord | None:
-        """The record of the corpus of the index, if it is another one now."""
+        """The new record of the index's corpus, if it has changed."""
         return None
 
 
 class _Rows:
     """The documents, or the redirects, of the old index and of the added corpus.
 
-    ids, added: hashes of the old and the added ids, uint64. later: of the ids in corpora after the one that
-    is replaced.
+    ids, added: hashes of the old and the added ids, uint64. later: the ids in corpora after the one that is
+    replaced.
     """
 
     def __init__(

@@ -4,7 +4,7 @@ The final corpus is the index's documents without the removed and replaced ones,
 the added ones. All parts are made from it in the workspace of a build, so an update is as safe as a build,
 and rankings are the same as after a build of that corpus:
 
-    documents        files of which all rows stay are linked; the added documents are new files
+    documents        files that keep all their rows are linked; the added documents are new files
     passages, links  made anew from the documents: linear, and little next to encoding
     bm25             Lucene deletes and adds in a linked copy, and writes segments with deleted passages anew,
                      since its statistics would count those
@@ -46,7 +46,7 @@ def update_index(index: Path, changes: Changes, plan: BuildPlan, open_encoder: O
     def changes_to(old: OpenIndex) -> Changes:
         if not (done := old.manifest.updates) or done[-1].request != changes.request:
             return changes
-        log_line(f"{index}: this was its last update already")  # which was killed at its very end
+        log_line(f"{index}: this update was made already")  # which was killed at its very end
         return Changes()
 
     return change_index(index, changes_to, plan, open_encoder)

@@ -1,4 +1,5 @@
-"""Keeping an index in step with a corpus: the corpus is read again, and the index becomes as if built anew.
+"""Keeping an index in step with a corpus: the corpus is read again, and the index becomes the same as a new
+build.
 
 All pages are parsed again, since a page that comes, goes or moves can change where the links of others lead;
 that is linear, and little next to the rest. What has not changed is neither encoded nor indexed again
@@ -59,17 +60,17 @@ class CorpusComparison:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of each."""
+        """The number of documents in each list."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value if isinstance(value, int) else len(value) for name, value in values.items()}
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything is as it was."""
+        """Whether nothing has changed."""
         return not any(count for name, count in self.counts.items() if name != "unchanged")
 
     def to_json(self) -> dict[str, Any]:
-        """Counts, and all names."""
+        """The counts and all names, for --json."""
         return {
             "counts": self.counts,
             "added": self.added,
@@ -144,7 +145,9 @@ _NO_TEXT = hash_id("")
 
 
 _ID, _TEXT, _CONTENT, _TARGETS = range(4)
-"""Of a document: its id, its text, all but the targets of its links, and these."""
+"""The parts of a document that are hashed: its id, its text, all but the targets of its links, and these
+targets.
+"""
 
 
 def _hashes(documents: ReadDocuments) -> NDArray[np.uint64]:
@@ -186,7 +189,7 @@ class Mirror:
         Raises `InputError` for a path that is not there, and the errors of `mirrored_readings`.
         """
         if not self.path.exists():
-            problem = f"--mirror {self.path}: not there, so nothing was changed"
+            problem = f"--mirror {self.path}: does not exist, so nothing was changed"
             raise InputError(problem, "Check the path, and whether its file system is mounted.")
         sources = sources_of(old.parts.documents)
         numbers = mirrored_readings(sources, self.path)
@@ -213,7 +216,7 @@ class Mirrored(Changes):
     """A corpus of an index as it is read now.
 
     numbers: of its readings among the sources of the index: of the build, and of each update that added it
-    again; the last is replaced, and what earlier ones have left is removed.
+    again; the last is replaced, and the rest of earlier ones is removed.
     """
 
     old: OpenIndex
@@ -224,7 +227,7 @@ class Mirrored(Changes):
 
     @property
     def alone(self) -> bool:
-        """Whether it is the only corpus of the index, which becomes as if built anew."""
+        """Whether it is the only corpus of the index, which becomes the same as a new build."""
         return len(self.sources) == 1
 
     @property
@@ -234,7 +237,7 @@ class Mirrored(Changes):
 
     @property
     def reader(self) -> Reader:
-        """The corpus."""
+        """The reader of the corpus."""
         assert self.added
         return self.added
 
@@ -269,7 +272,7 @@ class Mirrored(Changes):
             raise UsageError(
                 f"--mirror {self.reader.path}: {removed:,} of {count:,} documents are no longer there, "
                 f"such as {comparison.removed[0]!r}; nothing was changed",
-                f"If that is right, allow it: --max-removed {-(-100 * removed // count)}.",
+                f"To allow it: --max-removed {-(-100 * removed // count)}.",
             )
         self.on_compared(comparison)
         return UpdateRecord(
@@ -314,8 +317,8 @@ def mirror_index(
     """Read a corpus of an index again, and replace the index by one that follows it; returns the changes.
 
     Both are None if no file has changed. plan: as of `update_index`. Raises its errors, and `UsageError` for
-    a corpus that the index does not know, or of which too much has vanished. After any error the index is as
-    it was.
+    a corpus that the index does not know, or one that has lost too many documents. After any error the index
+    is as it was.
     """
     if not plan.encoders and not workspace_path(index.resolve()).exists():
         old = open_whole(index)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _OURS = re.compile(r"[0-9a-f]{32}-[A-Za-z_]+-[\w.+-]+|tmp[a-z0-9_]{8}")
-"""The names of conversions, and of what interrupted ones leave."""
+"""The names of conversions, and of the leftovers of interrupted ones."""
 _UNUSED = 90 * 86_400  # seconds
 
 _UNREADABLE = (OSError, RuntimeError, ValueError, TypeError, KeyError)
@@ -58,9 +58,9 @@ def converted(
 ) -> T:
     """A model from the cache, or converted and kept there; one model at a time.
 
-    key: its name in the cache, of which the hash of the model's files is a part. read, write: its folder,
-    by `read_record` and `write_record`. A cache that cannot be written costs the conversion each time, and
-    nothing else. Raises what `convert` raises.
+    key: its name in the cache, which contains the hash of the model's files. read, write: its folder, by
+    `read_record` and `write_record`. A cache that cannot be written costs the conversion each time, and
+    nothing else. Raises the errors of `convert`.
     """
     folder = cache_folder() / key
     if (found := _read(folder, read)) is not None:
@@ -110,7 +110,7 @@ def write_record(folder: Path, facts: ModelFacts, files: Sequence[str], **more: 
 
 
 def read_record(folder: Path) -> tuple[ModelFacts, dict[str, Any]]:
-    """The facts of a converted model, and what else was written with them, "sha256" included.
+    """The facts of a converted model, and all else that was written with them, including "sha256".
 
     Raises one of the errors of reading if it is missing or damaged, `ValueError` for a file of another hash.
     """
@@ -157,7 +157,9 @@ def probe_texts(facts: ModelFacts) -> list[str]:
 
 @dataclass(frozen=True)
 class Probe:
-    """tokens: of the probe texts. rows: the library's own for them, float32 [d], or [L, d] for tokens."""
+    """tokens: the tokens of the probe texts. rows: the library's own for them, float32 [d], or [L, d] for
+    tokens.
+    """
 
     tokens: Sequence[Tokens]
     rows: Sequence[NDArray[np.float32]]
@@ -193,7 +195,7 @@ class Probe:
     def _run(
         self, batch: Sequence[int], forward: Callable[[Features], NDArray[np.float32]], facts: ModelFacts
     ) -> list[NDArray[np.float32]]:
-        """The rows of a batch; of tokens, without those of padding."""
+        """The rows of a batch; of tokens, without padding."""
         tokens = [self.tokens[n] for n in batch]
         rows = forward(padded(tokens, facts))  # [B, d] or [B, L, d]
         return [row[: len(own)] if row.ndim > 1 else row for row, own in zip(rows, tokens, strict=True)]
@@ -214,6 +216,6 @@ def library_probe(model: SentenceTransformer, facts: ModelFacts) -> Probe:
 def refusal(name: str, difference: str) -> InputError:
     """The error for a model whose numbers are not the library's, however it is run."""
     return InputError(
-        f"{name}: its numbers differ from sentence-transformers ({difference})",
+        f"{name}: its outputs differ from sentence-transformers' ({difference})",
         "Use another model, and please report this with the name of this one.",
     )

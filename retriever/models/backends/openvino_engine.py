@@ -65,7 +65,7 @@ class OpenVinoForward:
         """precision: float32, bfloat16, or auto: bfloat16 where the processor multiplies it.
 
         Some models in bfloat16 get fewer streams, of two threads, and float32 where there is one: `execution`
-        names what they have.
+        records it.
         """
         if precision == "auto":
             precision = "bfloat16" if cpu_multiplies_bfloat16() else "float32"
@@ -118,8 +118,8 @@ def _has_gated_layers(converted: Any) -> bool:
 class Conversion:
     """A model as it runs on a CPU, after it was compared with the library's.
 
-    model: OpenVINO's; None if torch runs it. one_by_one: in torch, text by text. fault: why not OpenVINO, or
-    why not in bfloat16, for people; empty if all is well.
+    model: OpenVINO's; None if torch runs it. one_by_one: in torch, text by text. fault: the reason against
+    OpenVINO, or against bfloat16, for people; empty if all is well.
     """
 
     facts: ModelFacts
@@ -136,14 +136,14 @@ def open_on_cpu(
 ) -> tuple[ModelFacts, OpenVinoForward | TorchForward | OneByOne]:
     """A model's facts, and the model itself: from the cache, or loaded and converted, one model at a time.
 
-    key: its name in the cache, of which the hash of the model's files is a part. name: for messages. Raises
-    `InputError` if neither OpenVINO nor torch computes what the library does.
+    key: its name in the cache, which contains the hash of the model's files. name: for messages. Raises
+    `InputError` if neither OpenVINO nor torch reproduces the library's outputs.
     """
     key = f"{key}-{_CONVERSION}-openvino-{version('openvino')}"
     conversion = converted(key, _read_conversion, partial(_checked, load, name), _write_conversion)
     if conversion.model is None:
         how = "one text at a time" if conversion.one_by_one else "in float32"
-        log_line(f"{name}: run by torch, {how}, not by OpenVINO ({conversion.fault})")
+        log_line(f"{name}: run by torch, {how}, instead of OpenVINO ({conversion.fault})")
         with LIBRARIES:
             from linkseek.retriever.models.backends.torch_engine import OneByOne, TorchForward
 

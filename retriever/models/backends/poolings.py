@@ -18,7 +18,7 @@ class TermPooling(nn.Module):
         self._logarithms = 2 if pooling.activation_function == "log1p_relu" else 1
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
-        """Features with logits [B, L, V] and masks [B, L] -> with the weights of terms [B, V]."""
+        """Features with logits [B, L, V] and masks [B, L] -> with the term weights [B, V]."""
         weights = features["token_embeddings"] * features["attention_mask"][:, :, None]
         if self._is_max:
             weights = weights.amax(1)

@@ -52,7 +52,9 @@ _VECTORS = "vectors.npy"
 
 @dataclass(frozen=True)
 class StaticModel:
-    """A static encoder, after it was compared with the library's. vectors: of the tokens, float32 [V, d]."""
+    """A static encoder, after it was compared with the library's. vectors: the tokens' vectors, float32 [V,
+    d].
+    """
 
     facts: ModelFacts
     vectors: NDArray[np.float32]
@@ -95,7 +97,7 @@ def means(
 def open_static(load: Callable[[], StaticModel], key: str) -> tuple[ModelFacts, StaticForward, Parallel]:
     """Facts, forward pass and parallel work of a model: from the cache, or loaded, by `load_static`.
 
-    key: its name in the cache, of which the hash of the model's files is a part.
+    key: its name in the cache, which contains the hash of the model's files.
     """
     model = converted(f"{key}-{VERSION}", _read, load, _write)
     return model.facts, StaticForward(model), Parallel(tokenizers=os.cpu_count() or 1)
@@ -164,7 +166,7 @@ def _check_floats(folder: Path, name: str) -> None:
                 for key in {"embeddings", "embedding.weight"} & keys:  # with weights, they are scaled by them
                     if "weights" not in keys and file.get_slice(key).get_dtype() in ("I8", "U8"):
                         raise InputError(
-                            f"encoder {name}: its vectors are whole numbers",
+                            f"encoder {name}: its vectors are integers",
                             "Save it with vectors of float16 or float32 (quantize_to of model2vec).",
                         )
 

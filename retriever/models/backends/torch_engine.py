@@ -48,8 +48,8 @@ class ModuleChain(nn.Module):
     ) -> None:
         """output: the name of the chain's feature that is returned. finish: applied to it, in float32.
 
-        width: how many of its first numbers are returned, by default all. probe: what the library itself
-        computes, which every backend is compared with.
+        width: how many of its first numbers are returned, by default all. probe: the library's own outputs,
+        with which every backend is compared.
         """
         super().__init__()
         self.steps = nn.ModuleList(chain)

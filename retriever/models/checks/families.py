@@ -42,7 +42,7 @@ ALLOWED = frozenset(_WAYS)
 def way_of(model_type: str, *, scores: bool) -> Way:
     """How models of a type run; of an unknown one, such as a plug-in's: as most do.
 
-    scores: of a cross-encoder.
+    scores: whether it is a cross-encoder.
     """
     usual = _WAYS.get(model_type, Way.OPENVINO)
     return _OF_CROSS_ENCODERS.get(model_type, usual) if scores else usual

@@ -1,9 +1,9 @@
 """Checks that the folder of a model is only data, before a library reads it.
 
-Some keys of its JSON files name what transformers, sentence-transformers and peft import or call, such as
-the `type` of a module, `activation_fn` and `auto_map`. Others make them read pickled weights, other folders
-or the Hub. Each has a rule here that allows what models of texts need. The only caller of those libraries'
-readers, `retriever.models.library.from_folder`, applies them.
+Some keys of its JSON files name what transformers, sentence-transformers and peft import or call, such as the
+`type` of a module, `activation_fn` and `auto_map`. Others make them read pickled weights, other folders or
+the Hub. Each has a rule here that allows only the values that text models need. The only caller of those
+libraries' readers, `retriever.models.library.from_folder`, applies them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from linkseek.indexer.program.errors import InputError, raise_of_machine
 from linkseek.retriever.models.checks.families import ALLOWED
 from linkseek.retriever.models.checks.tokenizer_costs import check_tokenizer, tables
 
-_HINT = "No code that a model's folder names is run. docs/reference/security.md lists what it may hold."
+_HINT = "Code from a model's folder is never run. docs/reference/security.md lists the files it may have."
 _LARGEST = 16 << 20  # bytes of settings
 _LARGEST_TOKENIZER = 256 << 20  # the largest known has 33 MB
 _LARGEST_WORDS = 64 << 20  # bytes; the largest known have 5 MB, of sentencepiece, and 33 MB, of JSON
 _WORDS_SUFFIXES = ".model", ".txt", ".vocab", ".tiktoken"
-"""Of files in which tokenizers have their words."""
-_WORDS_HINT = "No model has so many words: get the model again, or from another source."
+"""Suffixes of files with the words of tokenizers."""
+_WORDS_HINT = "No model has so many words: download it again, or from another source."
 MAX_ENTRIES = 10_000
 """Files and folders of a model's folder at any depth."""
 _UNCHECKED = {"tokenizer.json", "vocab.json", "added_tokens.json"}
@@ -72,7 +72,7 @@ _NAME = _texts("a name", r"[^\0]+")
 _ATTENTION = _one_of("eager", "sdpa")
 _OPTIONS = _Rule("nothing", lambda value: isinstance(value, dict) and set(value) == {"add_pooling_layer"})
 _PROMPTS = _Rule(
-    "texts by name",
+    "names with texts",
     lambda value: isinstance(value, dict) and all(isinstance(text, str | None) for text in value.values()),
 )
 _ACTIVATION = _texts(
@@ -81,7 +81,7 @@ _ACTIVATION = _texts(
     r"(Identity|Sigmoid|Tanh|ReLU|GELU|SiLU|ELU|LeakyReLU|Softplus|LogSigmoid|Mish)",
 )
 _MODULE = _texts(
-    "a module of sentence-transformers for texts",
+    "a text module of sentence-transformers",
     r"[\w-]+|pylate\.models\.Dense\.Dense|sentence_transformers\.(models|base\.modules"
     r"|(sentence_transformer|cross_encoder|multi_vector_encoder|sparse_encoder)\.modules|sparse_encoder\.models)"
     r"(\.[a-z_]+)?\.(Transformer|Pooling|Normalize|Dense|Router|Asym|LayerNorm|Dropout|StaticEmbedding"
@@ -169,7 +169,7 @@ def check_only_data(folder: Path) -> None:
             check_tokenizer(path, read_settings(path, _LARGEST_TOKENIZER))
         elif path.suffix in _WORDS_SUFFIXES and path.stat().st_size > _LARGEST_WORDS:
             raise InputError(
-                f"{path}: {path.stat().st_size:,} bytes, expected {_LARGEST_WORDS:,} at most", _WORDS_HINT
+                f"{path}: {path.stat().st_size:,} bytes, expected at most {_LARGEST_WORDS:,}", _WORDS_HINT
             )
         if path.suffix == ".json" and path.name not in _UNCHECKED:
             settings = read_settings(path)
@@ -188,7 +188,7 @@ def read_settings(path: Path, largest: int = _LARGEST) -> dict[str, Any]:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
-            raise InputError(f"{path}: expected a file of {largest:,} bytes at most", "Save the model again.")
+            raise InputError(f"{path}: expected a file of at most {largest:,} bytes", "Save the model again.")
         settings = json.loads(path.read_text("utf-8"))  # as the libraries do
         json.dumps(settings, ensure_ascii=False).encode()
     except FileNotFoundError:
@@ -199,7 +199,7 @@ def read_settings(path: Path, largest: int = _LARGEST) -> dict[str, Any]:
     if isinstance(settings, list):
         return {str(number): item for number, item in enumerate(settings)}
     if not isinstance(settings, dict):
-        raise InputError(f"{path}: expected settings by name", "Save the model again.")
+        raise InputError(f"{path}: expected names with settings", "Save the model again.")
     return settings
 
 

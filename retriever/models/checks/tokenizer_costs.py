@@ -1,9 +1,9 @@
 """Bounds on the cost of a tokenizer, which a model's folder brings along as data.
 
-A tokenizer.json may hold steps that make a text longer, regular expressions and words of any length: within a
-few lines, a chain of replacements doubles a text forty times. The tokenizers library takes all of them, gives
-regular expressions up only after ten million steps, and then panics. What no model needs is refused here,
-before the library reads the file; the rest of panics are errors of the file (`tokenized`).
+A tokenizer.json may contain steps that make a text longer, regular expressions and words of any length:
+within a few lines, a chain of replacements doubles a text forty times. The tokenizers library takes all of
+them, gives regular expressions up only after ten million steps, and then panics. What no model needs is
+refused here, before the library reads the file; the rest of panics are errors of the file (`tokenized`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tokenizers import Encoding, Tokenizer
 
 from linkseek.indexer.program.errors import InputError
 
-_HINT = "No model needs it: get the model again, or from another source."
+_HINT = "No model needs it: download the model again, or from another source."
 _GROWTH = 64
 """How many times as long as a text its normalised form may be; the known models stay below 4."""
 _ADDED = 1_000
@@ -85,13 +85,13 @@ def _factor(step: dict[str, Any]) -> float:
 
 
 def _check_pattern(path: Path, pattern: Any) -> None:
-    """Raises `InputError` for a regular expression that repeats what repeats, such as (a+)+."""
+    """Raises `InputError` for a regular expression with nested repetitions, such as (a+)+."""
     text = pattern.get("Regex") if isinstance(pattern, dict) else None
     if not isinstance(text, str):
         return
     if len(text) > _PATTERN or repeats_repeated(text):
         reason = "a repetition within a repetition" if len(text) <= _PATTERN else f"{len(text):,} characters"
-        raise InputError(f"{path}: the regular expression {text[:80]!r} may take for ever ({reason})", _HINT)
+        raise InputError(f"{path}: the regular expression {text[:80]!r} may take forever ({reason})", _HINT)
 
 
 _PIECE = re.compile(
@@ -102,7 +102,7 @@ _FEW = re.compile(r"\{[2-9]\}")
 
 
 def repeats_repeated(pattern: str) -> bool:
-    """Whether a group that holds a repetition is itself repeated: its time may double with each character.
+    """Whether a group that contains a repetition is itself repeated: its time may double with each character.
 
     A few times the same, as in (\\d{3})+, can be cut in one way only, and counts once.
     """

@@ -144,8 +144,8 @@ class PairLoss:
     """The loss of a batch of `retriever.training.samples.pair_inputs.PairCollator`.
 
     kind: how texts are read and compared. cached: with GradCache, so that one piece at a time is in memory.
-    fixed_passages: without gradients of passages. teacher, teacher_weight: whose loss has this share, or that
-    of scores in the pairs, which are divided by score_temperature.
+    fixed_passages: without gradients of passages. teacher, teacher_weight: a teacher and its loss's weight,
+    which also weighs the scores in the pairs; these are divided by score_temperature.
     """
 
     kind: PairModel
@@ -205,8 +205,8 @@ class PairLoss:
                 if self.teacher is not None:
                     follows = self.teacher.loss(scores, (keys[:, 0, QUERY], all_keys[:, TEXT]), mask)
                 elif taught is not None and self.scores:
-                    of_pair = gold[:, None] + len(keys) * torch.arange(keys.shape[1], device=keys.device)
-                    follows = taught_loss(scores.gather(1, of_pair), taught, self.scores)
+                    pair_columns = gold[:, None] + len(keys) * torch.arange(keys.shape[1], device=keys.device)
+                    follows = taught_loss(scores.gather(1, pair_columns), taught, self.scores)
                 if self.teacher is not None or taught is not None:
                     own = (1 - self.teacher_weight) * own + self.teacher_weight * follows
                 losses.append(own)

@@ -133,8 +133,8 @@ def teacher_vectors(
     """The keys of texts and their vectors, float16 [T, D].
 
     index: whose vectors of the same encoder are taken for its passages. stored: a file from which others are
-    read; those that it lacks are encoded and added. Raises `MismatchError` if the index or the file has
-    vectors of another encoder.
+    read; missing vectors are encoded and added. Raises `MismatchError` if the index or the file has vectors
+    of another encoder.
     """
     keys, vectors = _read(stored, encoder)
     known = set(keys)
@@ -145,9 +145,9 @@ def teacher_vectors(
         made = [name for name in index.encoders if index.parts.dense[name].encoder["sha256"] == sha256]
         if not made:
             raise _other_encoder(encoder, str(index.path))
-        of_index = index.own_dense(made[0])
+        dense = index.own_dense(made[0])
         keys += [key for key, row in zip(contexts, rows.tolist(), strict=True) if row >= 0]
-        vectors.append(of_index.vectors[rows[rows >= 0]])
+        vectors.append(dense.vectors[rows[rows >= 0]])
         known = set(keys)
     queries = {key: query for key, query in texts.queries.items() if key not in known}
     passages = {key: context for key, context in texts.passages.items() if key not in known}
@@ -195,6 +195,6 @@ def _read(stored: Path, encoder: BiEncoder) -> tuple[list[int], list[NDArray[np.
 
 def _other_encoder(encoder: BiEncoder, place: str) -> MismatchError:
     return MismatchError(
-        f"{place} holds vectors of another encoder than the teacher, {encoder.name}",
+        f"{place} contains vectors of another encoder than the teacher, {encoder.name}",
         "Give vectors of the teacher, or set another teacher.encoder.",
     )

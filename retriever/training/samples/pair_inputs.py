@@ -35,7 +35,7 @@ def draw(items: Sequence[T], limit: int, key: Sequence[int]) -> Sequence[T]:
 
 
 def passage_keys(query: str, contexts: Sequence[PairContext]) -> NDArray[np.int64]:
-    """The keys of a pair's passages, int64 [1 + n, 4], the relevant one first; 0 stands for none.
+    """The keys of a pair's passages, int64 [1 + n, 4], the relevant one first; 0 means none.
 
     Only the relevant passage has a query; a blank passage has no key at all.
     """
@@ -68,7 +68,7 @@ def document_of(context: PairContext) -> str:
 
 
 Features = Callable[[list[str], str, int], dict[str, Any]]
-"""(texts, `QUERIES` or `PASSAGES`, a limit of tokens; 0: the model's) -> what a model reads of them."""
+"""(texts, `QUERIES` or `PASSAGES`, a limit of tokens; 0: the model's) -> the inputs of a model."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class PairCollator:
 
     def __call__(self, samples: Sequence[Sample[Pair]], epoch: int) -> dict[str, Any]:
         """`queries`, `passages`: features of B and B (1 + n) texts in pieces; `keys`: int64 [B, 1 + n, 4];
-        `taught`: scores of a teacher, float32 [B, 1 + n], NaN where there are none.
+        `taught`: scores of a teacher, float32 [B, 1 + n], NaN for missing scores.
 
         Passages are in the order of the loss: the relevant ones of all pairs, then the first negative of all
         pairs, and so on.
@@ -111,7 +111,7 @@ class PairCollator:
     def contexts(self, sample: Sample[Pair], epoch: int) -> list[PairContext]:
         """The passages of a pair: the relevant one, then its negatives; blank ones where it has too few.
 
-        Where there are more than wanted they are drawn anew for each epoch, by seed, epoch and row.
+        If there are more than needed, they are drawn anew for each epoch, by seed, epoch and row.
         """
         pair = sample.record
         contexts = [pair.positive]

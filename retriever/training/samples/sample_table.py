@@ -3,7 +3,7 @@
 Files are read once, checked, and stored as one table, so that millions of records need no memory. A record is
 a line of JSON of its fields.
 
-A batch holds samples of one source only (dual links and co-mentions are never mixed, as in HLP), over all
+A batch contains samples of one source only (dual links and co-mentions are never mixed, as in HLP), over all
 processes together. The libraries' samplers give each process batches of its own, which may be of different
 sources, so batches are made here.
 """
@@ -63,7 +63,7 @@ class Batches:
         """batch: rows in a batch over all processes. Raises `InputError` if processes cannot share it."""
         if batch % processes:
             raise InputError(
-                f"training.batch is {batch}, of which {processes} processes cannot have equal parts",
+                f"training.batch is {batch}, which {processes} processes cannot divide equally",
                 "Choose a multiple of the number of processes.",
             )
         self._sources = dict(sources)
@@ -104,8 +104,8 @@ _TEXTS = pa.schema([("text", _TEXT)])
 class SampleTable(Generic[T]):
     """Stored records by row, as samples.
 
-    record: the dataclass. fields: those that are stored; the others get their defaults. columns: what is
-    stored about a record besides, to be read by itself; text or numbers. shared: names of texts, at any
+    record: the dataclass. fields: the stored fields; the others get their defaults. columns: further facts
+    stored about a record, which can be read separately; text or numbers. shared: names of texts, at any
     depth, that records have in common: each text is stored once, in a table next to this one.
     """
 
@@ -127,7 +127,7 @@ class SampleTable(Generic[T]):
     def open(cls, path: Path, records: Iterable[tuple[T, Row]], unit: str) -> Self:
         """The table at a path; if it is missing, it is written atomically.
 
-        records: each with its columns. unit: what they are called.
+        records: each with its columns. unit: the word for them.
         """
         if not path.is_file():
             rows, texts = temporary_path(path), temporary_path(_texts_of(path))
@@ -214,7 +214,7 @@ class PairTable(SampleTable[Pair]):
     def sources(self, shots: int | None = None, seed: int = 1) -> dict[str, NDArray[np.int64]]:
         """The rows of each objective, int64 [n] ascending.
 
-        shots, seed: as of `draw_shots`, of the rows of all sources together.
+        shots, seed: as in `draw_shots`, from the rows of all sources together.
         """
         columns = [column for (column,) in self._table.batches(["objective"])]
         encoded = pa.chunked_array(columns).dictionary_encode().combine_chunks()
@@ -230,9 +230,10 @@ class PairTable(SampleTable[Pair]):
 
 
 def draw_shots(count: int, shots: int | None, seed: int, unit: str) -> NDArray[np.int64]:
-    """The numbers of so many of `count` samples, int64 [n] ascending: fewer shots of a seed are part of more.
+    """The numbers of `shots` of `count` samples, int64 [n] ascending; fewer shots of a seed are a subset of
+    more.
 
-    unit: what a sample is called. Raises `InputError` if there are fewer.
+    unit: the word for a sample. Raises `InputError` if there are fewer.
     """
     if shots is None:
         return np.arange(count)

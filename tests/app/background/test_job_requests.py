@@ -8,7 +8,6 @@ import orjson
 import pytest
 
 from linkseek.app.background.job_requests import (
-    BuildChoices,
     EvaluationChoices,
     Workplace,
     checked_index_name,
@@ -104,7 +103,7 @@ REFUSED = [
 def test_uploads_that_are_refused_leave_nothing(jobs, tmp_path, name):
     uploads = [upload("a.md"), upload(name)]
     with pytest.raises(UsageError, match="cannot name a file") as caught:
-        start_build(jobs, tmp_path / "index", "x", uploads, BuildChoices())
+        start_build(jobs, tmp_path / "index", "x", uploads)
     assert str(tmp_path) not in caught.value.message + caught.value.hint
     for files in (
         {"questions": upload(name, QUESTIONS)},
@@ -182,12 +181,12 @@ def test_names_that_are_none(tmp_path, name):
 
 def test_a_name_that_is_taken(tmp_path):
     (tmp_path / "notes").mkdir()
-    with pytest.raises(UsageError, match="there is an index"):
+    with pytest.raises(UsageError, match="there is already an index"):
         checked_index_name("notes", tmp_path)
 
 
 def test_building_from_a_file(jobs, tmp_path):
-    start_build(jobs, tmp_path / "index", "notes", [upload("a.jsonl")], BuildChoices(limit=5, bm25=True))
+    start_build(jobs, tmp_path / "index", "notes", [upload("a.jsonl")])
     [order], [files] = jobs.orders, jobs.files
     assert list(files) == ["upload/files/a.jsonl"]
     [asked] = jobs.asked
@@ -195,47 +194,44 @@ def test_building_from_a_file(jobs, tmp_path):
     assert asked["--index"] == [str(tmp_path / "index" / "notes")]
     assert asked["--corpus"][0].endswith("/upload/files/a.jsonl")
     assert "--format" not in asked  # recognised by the command
-    assert (asked["--on-error"], asked["--limit"]) == (["skip"], ["5"])
-    assert "--no-dense" not in asked and "--no-bm25" not in asked
+    assert asked["--on-error"] == ["skip"] and "--no-dense" not in asked
     assert (order.kind, order.subject, order.title) == ("build", "notes", "Build notes")
 
 
 def test_building_a_folder_without_vectors(jobs, tmp_path):
     pages = [upload("wiki/a.md", b"# A\n"), upload("wiki/b.md", b"# B\n"), upload("wiki/c.png", b"x")]
-    choices = BuildChoices(format="markdown", encoders=(), skip_errors=False)
-    start_build(jobs, tmp_path / "index", "wiki", pages, choices)
+    start_build(jobs, tmp_path / "index", "wiki", pages, "markdown", ())
     asked = jobs.asked[0]
-    assert asked["--format"] == ["markdown"] and "--on-error" not in asked  # stops
-    assert "--no-dense" in asked and "--encoder" not in asked and "--limit" not in asked
+    assert asked["--format"] == ["markdown"]
+    assert "--no-dense" in asked and "--encoder" not in asked
 
 
 def test_a_large_upload_is_refused(jobs, tmp_path, monkeypatch):
     monkeypatch.setattr("linkseek.app.background.uploads.MAX_BYTES", 10)
     with pytest.raises(UsageError, match="1 file of 57 bytes together"):
-        start_build(jobs, tmp_path / "index", "x", [upload("a.jsonl")], BuildChoices())
+        start_build(jobs, tmp_path / "index", "x", [upload("a.jsonl")])
     assert [*jobs.folder.iterdir()] == []
 
 
 def test_encoders_that_the_form_offers(jobs, tmp_path):
-    choices = BuildChoices(encoders=("all-MiniLM-L6-v2", "hlp"))
-    start_build(jobs, tmp_path / "index", "x", [upload("a.jsonl")], choices)
+    chosen = ("all-MiniLM-L6-v2", "hlp")
+    start_build(jobs, tmp_path / "index", "x", [upload("a.jsonl")], None, chosen)
     assert jobs.asked[0]["--encoder"] == ["all-MiniLM-L6-v2", "hlp"] == encoders()[:2]
 
 
 @pytest.mark.parametrize(
     "name, uploads, choices, message",
     [
-        ("../x", [upload("a.jsonl")], BuildChoices(), "made of letters"),
-        ("x", [], BuildChoices(), "no file to read"),
-        ("x", [upload("a.jsonl")], BuildChoices(encoders=(), bm25=False), "nothing to search with"),
-        ("x", [upload("a.jsonl")], BuildChoices(format="../x"), '"../x" is not known'),
-        ("x", [upload("a.jsonl")], BuildChoices(encoders=("/etc",)), '"/etc" is not known'),
-        ("x", [upload(f"{n}.md", b"") for n in range(10_001)], BuildChoices(), "10,001 files of 0 bytes"),
+        ("../x", [upload("a.jsonl")], (), "contain only letters"),
+        ("x", [], (), "no file to read"),
+        ("x", [upload("a.jsonl")], ("../x",), '"../x" is not known'),
+        ("x", [upload("a.jsonl")], (None, ("/etc",)), '"/etc" is not known'),
+        ("x", [upload(f"{n}.md", b"") for n in range(10_001)], (), "10,001 files of 0 bytes"),
     ],
 )
 def test_what_is_not_built(jobs, tmp_path, name, uploads, choices, message):
     with pytest.raises((UsageError, InputError), match=message) as caught:
-        start_build(jobs, tmp_path / "index", name, uploads, choices)
+        start_build(jobs, tmp_path / "index", name, uploads, *choices)
     assert not jobs.orders and jobs.list() == []
     assert str(tmp_path) not in caught.value.message + caught.value.hint  # where we keep it is our business
     assert not jobs.folder.exists() or [*jobs.folder.iterdir()] == []
@@ -275,17 +271,17 @@ def test_a_comparison(jobs, tmp_path):
 
 
 def test_an_evaluation_of_a_test_set(jobs, tmp_path):
-    choices = EvaluationChoices("sample", ("bm25", "dense"), depth=20, limit=7, latency=False)
+    choices = EvaluationChoices("sample", ("bm25", "dense"), depth=20, limit=7)
     evaluate(jobs, tmp_path, choices, pipelines_file=tmp_path / "own.toml")
     [order] = jobs.orders
     [asked] = jobs.asked
     assert asked["--test-set"] == ["sample"] and asked["--pipeline"] == ["bm25", "dense"]
-    assert (asked["--depth"], asked["--limit"], asked["--latency"]) == (["20"], ["7"], ["0"])
+    assert (asked["--depth"], asked["--limit"]) == (["20"], ["7"])
     assert asked["--pipelines-file"] == [str(tmp_path / "own.toml")]
     assert asked["--output"] == [str(tmp_path / "results" / order.subject)] and order.subject.startswith(
         "sample-2"
     )
-    assert order.title == "sample on sample: bm25, dense, 7 questions, depth 20, without times"
+    assert order.title == "sample on sample: bm25, dense, 7 questions, depth 20"
     assert order.same
 
 
@@ -333,7 +329,7 @@ def test_judgements_and_runs_of_ones_own(jobs, tmp_path):
 @pytest.mark.parametrize(
     "choices, questions, message",
     [
-        (EvaluationChoices("sample", ()), None, "no pipeline is chosen"),
+        (EvaluationChoices("sample", ()), None, "no pipeline is selected"),
         (EvaluationChoices("sample", ("--json",)), None, 'no pipeline "--json"'),
         (EvaluationChoices("../sample", ("bm25",)), None, "no questions are chosen"),
         (EvaluationChoices(None, ("bm25",)), None, "no questions are chosen"),

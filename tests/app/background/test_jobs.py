@@ -77,7 +77,7 @@ def test_an_error_is_told_in_the_commands_own_words(jobs):
 
 def test_a_traceback_stays_in_the_log(jobs):
     failed = ended(jobs, jobs.start(order("1 / 0")))
-    assert failed.message == "the command failed: a mistake of Linkseek"
+    assert failed.message == "the command failed: a bug in Linkseek"
     assert "ZeroDivisionError" in jobs.log(failed.id) and "Traceback" not in failed.hint
 
 
@@ -192,7 +192,7 @@ def test_two_visitors_start_the_same(jobs):
     first = jobs.start(order(SLEEP))
     assert jobs.start(order(SLEEP)).id == first.id
     assert jobs.start(order("other", same=True)).id == first.id
-    with pytest.raises(BusyError, match="being done already"):
+    with pytest.raises(BusyError, match="already in progress"):
         jobs.start(order("other"))
     assert len(jobs.list()) == 1
     assert len([path for path in jobs.folder.iterdir() if path.is_dir()]) == 1  # no draft stays
@@ -220,7 +220,7 @@ def test_others_wait_for_their_turn_and_come_in_order(jobs):
 def test_no_more_than_so_many_wait(jobs, monkeypatch):
     monkeypatch.setattr(jobs_module, "MAX_LIVE", 2)
     started = [jobs.start(order("import time; time.sleep(60)", key=str(number))) for number in range(2)]
-    with pytest.raises(BusyError, match="2 jobs run or wait already"):
+    with pytest.raises(BusyError, match="2 jobs are running or waiting"):
         jobs.start(order("", key="2"))
     assert len(jobs.list()) == 2 and len([path for path in jobs.folder.iterdir() if path.is_dir()]) == 2
     for job in started:
@@ -389,8 +389,8 @@ def test_no_remaining_time_where_it_is_not_known(stage):
     [
         ("a\nbuild: error: first\n  do\nbuild: error: second\nmore\n", 2, "second", ""),
         ("evaluate: error: bad\n  Do this.\nTraceback\n", 3, "bad", "Do this."),
-        ("nothing", -15, "the command was ended by the system (signal 15)", None),
-        ("note: error", 1, "the command failed: a mistake of Linkseek", "The log says more."),
+        ("nothing", -15, "the system ended the command (signal 15)", None),
+        ("note: error", 1, "the command failed: a bug in Linkseek", "The log has the details."),
         (
             "\n",
             4,

@@ -15,12 +15,10 @@ from linkseek.app.context.known_questions import SAMPLE_QUESTIONS
 from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.service import SearchService
 from linkseek.indexer.build import SAMPLE
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.retriever.learned.boosted_trees import FusionFile, Tree
 from linkseek.retriever.learned.learned_fusion import feature_names
 from linkseek.retriever.queries import read_queries
-from tests.support.small_index import WordEncoder, WordScorer
+from tests.support.small_index import WordEncoder, WordScorer, built
 
 THREADS, K = 8, 10
 OTHER = """
@@ -57,8 +55,9 @@ def stump(feature: int, value: float) -> Tree:
 class LargeShards(WordEncoder):
     """For an index of more than a few passages."""
 
-    shard_rows = 4_096
-    token_budget = 65_536
+    def __init__(self) -> None:
+        super().__init__()
+        self.shard_rows, self.token_budget = 4_096, 65_536
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +73,7 @@ def many_switches() -> Iterator[None]:
 def sample(tmp_path_factory) -> Path:
     """The sample with the vectors of words, and a fusion of trees."""
     folder = tmp_path_factory.mktemp("threads")
-    build_index(folder / "index", BuildPlan(SAMPLE, encoders=["words"]), lambda name, title: LargeShards())
+    built(folder / "index", SAMPLE, LargeShards(), encoders=["words"])
     model = FusionFile(
         format="linkseek fusion 1",
         pipelines=["bm25", "ql"],

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from linkseek.app.commands.train_fusion import main, reading
+from linkseek.app.commands.train_fusion import main, read_features
 from linkseek.app.pipelines import examples as examples_module
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.examples import ExampleBuilder, collection_of_test_set
 from linkseek.app.rendering.views import why_html
 from linkseek.app.service import SearchService
 from linkseek.app.testsets import LoadedTestSet
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
 from linkseek.retriever.learned import learned_fusion as learned
@@ -26,6 +25,7 @@ from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25
 from linkseek.testing import check_pipeline, check_sum
 from tests.support.linked_corpus import document
+from tests.support.small_index import built
 from tests.support.tiny_corpus import write_jsonl
 from tests.support.tiny_models import save_tiny_reranker
 
@@ -41,9 +41,7 @@ def index(tmp_path_factory) -> Path:
         document(city, f"The city of {city} lies on river number {n}. North of it is the town of [{after}].")
         for n, (city, after) in enumerate(zip(CITIES, CITIES[1:] + CITIES[:1], strict=True))
     ]
-    plan = BuildPlan(write_jsonl(folder / "c.jsonl", rows), passage_words=9, min_words=0)
-    build_index(folder / "index", plan, lambda name, title: None)
-    return folder / "index"
+    return built(folder / "index", rows, passage_words=9, min_words=0).path
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +51,7 @@ def trained(index) -> Path:
         {"id": f"q{n}", "text": f"On which river lies {city}?", "answers": [f"number {n}"]}
         for n, city in enumerate(CITIES)
     ]
-    (folder / "q.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    write_jsonl(folder / "q.jsonl", rows)
     options = ["--index", str(index), "--pipeline", "bm25", "--pipeline", "ql", "--folds", "2"]
     options += ["--queries", str(folder / "q.jsonl"), "--mined", "4", "--output", str(folder / "fusion.json")]
     main(options)
@@ -65,7 +63,7 @@ def test_the_model_says_what_it_was_trained_on(trained):
     model = json.loads((trained / "fusion.json").read_text())
     assert model["pipelines"] == ["bm25", "ql"] and model["links"]
     assert model["trained"]["questions"] == {"q.jsonl": 6, "mined": 4}
-    accuracies = model["trained"]["accuracy at 1, 5, 20 of held-back questions"]
+    accuracies = model["trained"]["accuracy at 1, 5, 20 of held-out questions"]
     assert list(accuracies) == ["bm25", "ql", "reciprocal rank", "fusion"]
     assert accuracies["bm25"][2] > 0.5
 
@@ -179,7 +177,7 @@ def test_judged_documents_are_labels_where_there_are_no_answers(index, tmp_path,
     judged = LoadedTestSet("judged", queries, {"1": {"Oslo": 1}, "2": {"Paris": 0}})
     opened, builder = OpenIndex.open(index), ExampleBuilder(100)
     collection = collection_of_test_set(opened, judged)
-    builder.add(opened, collection, [Bm25(opened)], reading(FeatureReader(opened, ["bm25"])))
+    builder.add(opened, collection, [Bm25(opened)], partial(read_features, FeatureReader(opened, ["bm25"])))
     labelled = builder.examples()
     examples = labelled.examples
     assert (labelled.collections, len(examples.sizes)) == ([("judged", 2)], 1)

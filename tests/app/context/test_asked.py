@@ -1,22 +1,26 @@
 """The questions of finished evaluations are known in a search, and those of logs are listed and forgotten."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 
 import orjson
 import pytest
 
 from linkseek.app.background.services import Services
 from linkseek.app.commands import asked as command
-from linkseek.app.context.asked import note_asked, read_asked
+from linkseek.app.context.asked import forget_asked, note_asked, read_asked
 from linkseek.app.evaluation.results import Results
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate
+from linkseek.app.page import evaluation_page
+from linkseek.app.preferences import judged_sets
 from linkseek.app.report.finished import AskedQuestions, find_in_report
+from linkseek.app.serving.monitoring import RequestLog
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query
-from tests.support.pages import bodies, button, run
+from tests.support.pages import bodies, button, notices, run
 from tests.support.results_records import RESULTS
 from tests.support.small_index import build
 
@@ -119,6 +123,18 @@ def test_the_command_lists_and_forgets(log, capsys, tmp_path):
         command.main([])
 
 
+def test_a_service_that_writes_meanwhile_loses_nothing(tmp_path):
+    path, kept = tmp_path / "log", 0
+    log = RequestLog(path)
+    with ThreadPoolExecutor(1) as threads:
+        written = threads.submit(lambda: [log.write({"asked": [f"{n % 3} {n}"]}) for n in range(3_000)])
+        while not written.done():
+            kept += forget_asked([path], "0 ")
+    assert kept and not forget_asked([path], "no such") and forget_asked([path], "0 ") + kept == 1_000
+    asked, damaged = read_asked([path])
+    assert asked == {f"{n % 3} {n}": 1 for n in range(3_000) if n % 3} and not damaged
+
+
 def test_the_page_logs_if_it_is_told_to_and_offers_what_was_asked(log, open_page, own_index, tmp_path):
     own = tmp_path / "page.log"
     run(open_page("search", own_index, q="volcano", pipelines="bm25"))
@@ -133,3 +149,27 @@ def test_the_page_logs_if_it_is_told_to_and_offers_what_was_asked(log, open_page
     assert test.text_area(key="compared_questions").value == "volcano\na river\nzzz"
     assert "3 of 3" in test.caption[0].value
     assert "Questions people asked" not in bodies(open_page("compare", own_index))
+
+
+def test_what_people_asked_is_judged_and_evaluated(log, open_page, own_index, tmp_path, monkeypatch):
+    results, started = tmp_path / "results", []
+    monkeypatch.setattr(evaluation_page, "start_evaluation", lambda *order: started.append(order))
+    options = ("--asked", str(log), "--results", str(results))
+    search = bodies(open_page("search", own_index, *options, q="zzz volcano", pipelines="bm25"))
+    assert "People asked 3 questions; 0 of them are judged" in search
+    assert "q=a+river" in search and "<bdi>a river</bdi></a> 2×" in search
+    judged_sets.judge(results, "mine", "ann", "volcano", {"Naples#0": 2, "Paris#0": 0})
+    judged_sets.judge(results, "other", "bob", "volcano", {"Naples#0": 0})
+    judged_sets.judge(results, "other", "bob", "not asked", {"Naples#0": 1})
+    test = open_page("evaluation", own_index, *options)
+    test.selectbox(key="test_set").set_value("asked")
+    assert "1 of them are judged" in bodies(run(test)) and "<bdi>volcano</bdi></a> 3×" not in bodies(test)
+    button(test, "Evaluate").click()
+    run(test)
+    [(_, choices, uploads)] = started
+    [(_, queries)], [(_, qrels)] = uploads["queries"], uploads["qrels"]
+    assert choices.test_set is None and [orjson.loads(queries.read())["text"]] == ["volcano"]
+    grades = [line.split()[2:] for line in qrels.read().decode().splitlines()]
+    assert sorted(grades) == [["Naples#0", "0"], ["Paris#0", "0"]]
+    log.unlink()
+    assert "No such file" in notices(open_page("evaluation", own_index, *options))[0]

@@ -1,11 +1,15 @@
 """Help with a question: another spelling on the page, and titles while it is typed."""
 
+import re
+
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from linkseek.app.context.did_you_mean import did_you_mean
 from linkseek.app.page.context import TITLES_PATH, AppOptions, titles_route
+from linkseek.indexer.index import OpenIndex
 from tests.support.pages import bodies
 from tests.support.small_index import HOSTILE_TITLE, build
 
@@ -26,10 +30,28 @@ HELP = {"pipelines": "bm25", "k": "5"}
 def test_another_spelling_is_one_click_away(open_page, own_index, question, meant):
     test = open_page("search", own_index, q=question, only="folder:a.example.org", **HELP)
     links = LexborHTMLParser(bodies(test)).css("p.ls-meant a")
-    assert [link.text() for link in links] == ([meant] if meant else [])
+    assert [link.attributes["title"] for link in links] == ([meant] if meant else [])
     if meant:
         href = links[0].attributes["href"]
+        assert {*links[0].text().split(", ")} == {*re.findall(r"\w+", meant)} - {
+            *re.findall(r"\w+", question)
+        }
         assert "only=folder" in href and "pipelines=bm25" in href and "index=own" in href
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "question", "words"),
+    [
+        ("ru", "Суперкубок выиграл Денвер.", "Суперкубок выиграл Дневер?", ["Денвер"]),
+        ("ru", "Суперкубок выиграл Денвер.", "Кто выиграл в Суперкубке?", None),  # another form
+        ("th", "เพย์ตัน เล่นใน ซูเปอร์โบว์ล", "เพย์ตัน เล่นใน อินเตอร์เซป", None),  # no parts of words
+        ("en", "The programs of Ada.", "the programms of Ada", ["programs"]),
+    ],
+)
+def test_words_of_many_languages(tmp_path, language, text, question, words):
+    index = build(tmp_path / "index", [("a", "A", text, "")], encoders=(), language=language)
+    meant = did_you_mean(OpenIndex.open(index), question)
+    assert (meant and meant[1]) == words
 
 
 @pytest.fixture

@@ -74,9 +74,7 @@ def test_co_mentions_both_ways(herschel: OpenIndex) -> None:
         ("who is it?", []),
     ],
 )
-def test_what_a_question_names(
-    herschel: OpenIndex, question: str, expected: list[tuple[str, str, str]]
-) -> None:
+def test_what_a_question_names(herschel, question, expected):
     found = Evidence(herschel, topology_of(herschel)).of(question, 0)
     assert [(e.article.id, e.relation, e.anchor) for e in found.entities] == expected
 
@@ -163,9 +161,7 @@ def test_the_articles_are_those_that_hlp_would_pair(tmp_path: Path) -> None:
         )
 
 
-def test_only_the_links_around_the_passage_are_joined(
-    herschel: OpenIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_links_around_the_passage_are_joined(herschel, monkeypatch):
     joined: list[int] = []
     co_mentions = Topology.co_mentions
 

@@ -73,14 +73,14 @@ def test_five_bins_with_their_edges():
     assert report.bins[1].pipelines["b"].model_dump() == {"mean": None, "low": None, "high": None}
     last = report.bins[4].pipelines["a"]
     assert (last.low, last.high) == bootstrap_interval(np.array([0.0, 0.0, 1.0]))  # q10, q8, q9
-    assert report.left_out == 0
+    assert report.without_value == 0
 
 
 def test_questions_without_a_passage_are_counted():
     queries = [Query("q0", "amber"), Query("q1", "birch"), Query("q2", "who is it"), Query("q3", "cedar")]
     amber = [SimpleNamespace(title="", text="amber")]
     report = Bins(queries, {"q0": [0], "q2": [0]}, amber, {"a": values_of(q0=1, q1=0, q2=0)}).by_overlap()
-    assert report.left_out == 2  # q1 and q2; q3 has no value
+    assert report.without_value == 2  # q1 and q2; q3 has no value
     assert sum(bin_.queries for bin_ in report.bins) == 1
 
 
@@ -130,7 +130,7 @@ def test_titles_in_the_question_by_hand():
     report = Bins(queries, rows, Passages(), {"a": values_of(q0=1, q1=0, q2=1)}).by_title()
     assert [bin_.queries for bin_ in report.bins] == [0, 0, 1, 0, 1]
     assert report.bins[4].pipelines["a"].mean == 1
-    assert report.left_out == 1
+    assert report.without_value == 1
 
 
 def test_links_to_the_article_by_hand():
@@ -141,7 +141,7 @@ def test_links_to_the_article_by_hand():
     report = Bins([], rows, Passages(), values).by_links(links)
     bins = [(bin_.low, bin_.high, bin_.pipelines["a"].mean) for bin_ in report.bins]
     assert bins == [(0, 0, 0), (1, 2, 0.5), (3, 3, 1)]
-    assert report.left_out == 1
+    assert report.without_value == 1
 
 
 # --- length, groups ------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.passages import Passage
 from linkseek.indexer.program import progress
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
-from linkseek.indexer.store.ids import hash_ids
+from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.runs import read_qrels, read_run
@@ -70,13 +70,8 @@ class FakePassages:
         return of[rows]
 
 
-class FakeIds:
-    """As much of an `IdTable`; Lutetia is a redirect."""
-
-    def rows(self, hashes):
-        ids = [*TEXTS, "Lutetia"]
-        row = dict(zip(hash_ids(ids).tolist(), [*range(len(TEXTS)), 0], strict=True))
-        return np.array([row.get(value, -1) for value in hashes.tolist()], np.int32)
+IDS = IdTable.build(hash_ids([*TEXTS, "Lutetia"]), np.array([*range(len(TEXTS)), 0]))
+"""Lutetia is a redirect."""
 
 
 class FakeLinks:
@@ -93,7 +88,7 @@ def index_of(tmp_path: Path) -> SimpleNamespace:
         language="en",
         links=FakeLinks(),
         passages=FakePassages(),
-        document_ids=FakeIds(),
+        document_ids=IDS,
         path=tmp_path / "index",
         documents=[
             SimpleNamespace(title=f"The {name}", text=" ".join(texts)) for name, texts in TEXTS.items()
@@ -193,7 +188,7 @@ def test_batches_do_not_change_results(tmp_path):
 
 
 def test_a_pipeline_that_mixes_up_its_queries(tmp_path):
-    with pytest.raises(ValueError, match="other queries"):
+    with pytest.raises(ValueError, match="queries that it was not given"):
         search(lambda queries, k: PIPELINES["good"](queries[::-1], k), QUERIES, 3, 3, "x")
 
 
@@ -254,7 +249,7 @@ def test_analyses(tmp_path):
     assert analyses["groups"]["cities"]["pipelines"]["good"]["accuracy@20"] == 0.5
     # "capital of France" 2 of 2; "river of Lyon" 1 of 2; "a city in America" 2 of 2
     assert [bin_["queries"] for bin_ in analyses["overlap"]["bins"]] == [0, 0, 1, 0, 2]
-    assert analyses["overlap"]["left_out"] == 0
+    assert analyses["overlap"]["without_value"] == 0
     assert analyses["overlap"]["bins"][4]["pipelines"]["good"]["mean"] == 0.5
     assert sum(bin_["queries"] for bin_ in analyses["length"]["bins"]) == 3
     assert [bin_["queries"] for bin_ in analyses["title"]["bins"]] == [2, 0, 0, 0, 1]  # "river of Lyon"
@@ -344,7 +339,7 @@ def test_questions_with_nothing_relevant_are_counted(tmp_path):
         ),
         (
             {"queries": NUMBERED, "qrels": {str(n): {"Paris#0": 1} for n in range(1, 5)}},
-            "the questions count from 0 and the judgements from 1",
+            "the questions' ids begin at 0, the judgements' at 1",
         ),
         (
             {"queries": [Query(q.id, q.text) for q in QUERIES[:2]] + [Query("q 3", "x", ("a",))]},
@@ -365,7 +360,7 @@ def test_figures_of_files_that_do_not_belong_together_say_so_first(tmp_path, cha
 def test_a_run_of_other_questions_says_so_first(tmp_path):
     results = run(tmp_path, runs=[deep_run(tmp_path / "deep.trec")], pipelines={})
     assert [w.partition(" (")[0] for w in results["warnings"]] == [
-        "deep: has results for only 1 of 4 questions; the others count 0",
+        "deep: has results for only 1 of 4 questions; the others count as 0",
         "deep: 120 of its 122 ids are not in the index",
     ]
     assert "warnings" not in run(tmp_path, pipelines={"good": PIPELINES["good"]})
@@ -453,7 +448,7 @@ def test_a_run_of_something_else(tmp_path, text, message):
 
 
 def test_numbers_of_unknown_ids_are_the_same_everywhere():
-    numbers = JudgedNumbers(SimpleNamespace(passages=FakePassages(), document_ids=FakeIds()))
+    numbers = JudgedNumbers(SimpleNamespace(passages=FakePassages(), document_ids=IDS))
     judgements = numbers.judgements({"1": {"Paris#0": 1, "a": 1, "b": 1}}, ["1"], "qrels")
     found = numbers.run({"1": {"b": 2.0, "Paris#0": 1.0, "c": 0.0}}, ["1"], 10, "run")
     relevant = judgements.relevance["1"]
@@ -621,7 +616,7 @@ def test_json_goes_to_stdout_and_the_table_to_stderr(arguments, tmp_path, capsys
 def test_a_file_of_the_user_in_the_output_folder_stops_the_evaluation(arguments, tmp_path, name):
     (tmp_path / "out" / "runs").mkdir(parents=True)
     mine = write(tmp_path / "out" / name, "mine")
-    with pytest.raises(UsageError, match="Linkseek did not write it"):
+    with pytest.raises(UsageError, match="was not written by Linkseek"):
         command.main(arguments)
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == [mine]
     assert mine.read_text() == "mine"

@@ -309,11 +309,11 @@ def test_a_measure_by_two_names_is_measured_once():
 @pytest.mark.parametrize(
     ("names", "queries", "has_qrels", "depth", "error", "message"),
     [
-        ([], [WITHOUT], False, 100, InputError, "nothing to measure by"),
+        ([], [WITHOUT], False, 100, InputError, "nothing can be measured"),
         (["accuracy@5"], [WITHOUT], True, 100, UsageError, "no question has answers"),
         (["nDCG@10"], [WITH], False, 100, UsageError, "no judgements"),
         (["R@1000"], [WITH], True, 100, UsageError, "only 100 results"),
-        ([], [WITHOUT], True, 5, UsageError, "no measure looks at so few"),
+        ([], [WITHOUT], True, 5, UsageError, "no measure applies to so few"),
         (["all@20"], [WITH], False, 100, UsageError, "no judgements"),
         ([], [], True, 100, InputError, "no questions"),
     ],

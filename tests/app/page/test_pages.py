@@ -116,7 +116,7 @@ def test_what_is_missing_is_said(open_page, own_index, started):
     for row in test.pills:
         row.set_value([])
     button(test, "Evaluate").click()
-    assert "No pipeline is chosen" in notices(run(test))[0]
+    assert "No pipeline is selected" in notices(run(test))[0]
     test.pills(key="evaluated: BM25").set_value(["bm25"])
     test.selectbox(key="test_set").set_value("questions of your own")
     run(test)

@@ -86,7 +86,7 @@ def test_weights_that_nothing_can_have(pipelines, tmp_path):
     assert pipelines.open("hybrid").shares is None is pipelines.open("alone").shares
     for name, weights in (("hybrid", [1, 1]), ("alone", [1, 0]), ("none", [1, 1]), ("shared", [0, 0]),
                           ("shared", [float("nan"), 1]), ("shared", [-1, 1]), ("shared", [])):  # fmt: skip
-        with pytest.raises(UsageError, match="cannot have these weights"):
+        with pytest.raises(UsageError, match="these weights are not possible"):
             pipelines.write_turned(name, weights, tmp_path / "own.toml")
     assert not (tmp_path / "own.toml").exists()
 

@@ -75,7 +75,7 @@ def test_a_search_equals_the_filtered_results_of_all(index, name, k):
         rows = np.array([row for row, _ in everything.results(number)])
         kept = rows[mask[index.passages.document_rows(rows)]]
         assert [row for row, _ in found.results(number)] == kept[:k].tolist()
-    assert filtered.left_out == 36 - mask.sum()
+    assert filtered.excluded == 36 - mask.sum()
 
 
 @pytest.mark.parametrize("name", ["hybrid", "hybrid-weighted", "best", "bm25-squad", "hops"])

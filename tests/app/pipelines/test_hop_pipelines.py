@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -15,8 +16,6 @@ from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.rendering.views import why_html
 from linkseek.app.search import print_answer
 from linkseek.app.service import SearchService
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
@@ -28,7 +27,7 @@ from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import read_qrels
 from linkseek.testing import check_pipeline
 from tests.support.linked_corpus import document
-from tests.support.small_index import WordEncoder
+from tests.support.small_index import WordEncoder, built
 from tests.support.tiny_corpus import write_jsonl
 
 FILMS = 24
@@ -50,7 +49,7 @@ weights = [0.9, 0.1]
 """
 
 
-def corpus(folder: Path) -> Path:
+def corpus() -> list[dict[str, Any]]:
     """Films that link to their maker, who links to a town that no question names."""
     rows = []
     for n in range(FILMS):
@@ -59,18 +58,17 @@ def corpus(folder: Path) -> Path:
             document(f"Maker{n}", f"A person born long ago in [the town|Town{n}]. Likes tea."),
             document(f"Town{n}", "Its market is old. Lies on a river with boats and gravel."),
         ]
-    return write_jsonl(folder / "c.jsonl", rows)
+    return rows
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("hops")
-    plan = BuildPlan(corpus(folder), passage_words=0, encoders=["words"])
-    build_index(folder / "index", plan, lambda name, title: WordEncoder())
+    built(folder / "index", corpus(), passage_words=0, encoders=["words"])
     questions = [
         {"id": f"q{n}", "text": f"Where was the maker of the film Number{n} born?"} for n in range(FILMS)
     ]
-    (folder / "q.jsonl").write_text("\n".join(map(json.dumps, questions)))
+    write_jsonl(folder / "q.jsonl", questions)
     judged = [f"q{n} 0 {kind}{n} 1" for n in range(FILMS) for kind in ("Film", "Maker")]
     (folder / "qrels.txt").write_text("\n".join(judged))
     (folder / "p.toml").write_text(TABLES)
@@ -141,7 +139,7 @@ def test_the_parts_of_scores_add_up(index, trained, name):
 
 def test_trees_learn_to_follow_links(index, trained):
     assert trained["graphs"] == ["links"]
-    [figures] = trained["trained"]["recall at 2, 5, 20 of held-back questions"].values()
+    [figures] = trained["trained"]["recall at 2, 5, 20 of held-out questions"].values()
     assert figures["hops"][0] > figures["bm25"][0] + 0.2
     assert set(ids(index, "trees", "Where was the maker of the film Number3 born?", 2)) == {"Film3", "Maker3"}
     service = SearchService(index, index.parent / "p.toml")
@@ -153,8 +151,7 @@ def test_trees_learn_to_follow_links(index, trained):
 def test_trees_learn_from_the_links_of_an_index(index, tmp_path):
     rows = [document(f"Film{n}", f"In year{n} it was made by [Maker{n}].") for n in range(FILMS)]
     rows += [document(f"Maker{n}", "A person born long ago. Likes tea.") for n in range(FILMS)]
-    plan = BuildPlan(write_jsonl(tmp_path / "c.jsonl", rows), passage_words=0, encoders=["words"])
-    build_index(tmp_path / "films", plan, lambda name, title: WordEncoder())
+    built(tmp_path / "films", rows, passage_words=0, encoders=["words"])
     given = ["--index", str(tmp_path / "films"), *options(index)[6:10], "--folds", "2", "--mined", "60"]
     models = []
     for _ in range(2):
@@ -163,7 +160,7 @@ def test_trees_learn_from_the_links_of_an_index(index, tmp_path):
     assert models[0] == models[1]
     trained = models[0]["trained"]
     assert trained["questions"] == {"films: links": FILMS}  # each link once
-    [figures] = trained["recall at 2, 5, 20 of held-back questions"].values()
+    [figures] = trained["recall at 2, 5, 20 of held-out questions"].values()
     assert figures["hops"][0] > figures["bm25"][0] + 0.2 and max(figures["hops"]) <= 1
 
 
@@ -173,13 +170,10 @@ def test_judged_documents_count_once_as_in_evaluate(index, tmp_path):
         document(f"Film{n}", f"Number{n} is red. Number{n} is blue. [Maker{n}] it was.") for n in range(FILMS)
     ]
     rows += [document(f"Maker{n}", "A person born. Likes the film.") for n in range(FILMS)]
-    path = write_jsonl(tmp_path / "c.jsonl", rows)
-    plan = BuildPlan(path, passage_words=3, min_words=0, encoders=["words"])
-    build_index(tmp_path / "index", plan, lambda name, title: WordEncoder())
-    cut = OpenIndex.open(tmp_path / "index")
+    cut = built(tmp_path / "index", rows, passage_words=3, min_words=0, encoders=["words"])
     main(["--index", str(cut.path), *options(index)[2:]])
     trained = json.loads((folder / "out.json").read_text())["trained"]
-    [figures] = trained["recall at 2, 5, 20 of held-back questions"].values()
+    [figures] = trained["recall at 2, 5, 20 of held-out questions"].values()
     queries, qrels = read_queries(folder / "q.jsonl"), read_qrels(folder / "qrels.txt")
     judged = JudgedNumbers(cut).judgements(qrels, [query.id for query in queries], "qrels")
     first = Pipelines(cut).open("bm25")(queries, 10)
@@ -216,9 +210,8 @@ def test_model_files_keep_their_content(index, trained, careful):
 
 def test_without_links_the_first_stage_decides(index, trained, tmp_path):
     rows = [document(f"d{n}", f"Number{n} lies on the river of town {n % 5}.") for n in range(9)]
-    plan = BuildPlan(write_jsonl(tmp_path / "c.jsonl", rows), passage_words=0, encoders=["words"])
-    build_index(tmp_path / "index", plan, lambda name, title: WordEncoder())
-    pipelines = Pipelines(OpenIndex.open(tmp_path / "index"), index.parent / "p.toml")
+    indexed = built(tmp_path / "index", rows, passage_words=0, encoders=["words"])
+    pipelines = Pipelines(indexed, index.parent / "p.toml")
     queries = [Query(str(n), f"the river of town {n}") for n in range(5)]
     assert (pipelines.open("trees")(queries, 5).rows == pipelines.open("bm25")(queries, 5).rows).all()
 
@@ -235,8 +228,8 @@ def test_paths_are_part_of_an_answer(index, trained):
     print_answer(answer, console)
     assert "from Film3 (Film3) by the link “Maker3”" in console.export_text()
     html = why_html(service.why(question, "Maker3"), [answer], "sample")
-    assert "came here from" in html and "Maker3" in html
-    assert "came here" not in why_html(service.why(question, "Film3"), [answer], "sample")
+    assert "Reached from" in html and "Maker3" in html
+    assert "Reached" not in why_html(service.why(question, "Film3"), [answer], "sample")
 
 
 def test_partitions_rank_as_one_index(index, trained, tmp_path):
@@ -261,8 +254,9 @@ def test_a_batch_ranks_as_single_questions(index, trained):
 
 
 def test_an_index_without_vectors(tmp_path, index):
-    build_index(tmp_path / "index", BuildPlan(corpus(tmp_path), passage_words=0), lambda name, title: None)
-    pipelines = Pipelines(OpenIndex.open(tmp_path / "index"), index.parent / "p.toml", Models())
+    pipelines = Pipelines(
+        built(tmp_path / "index", corpus(), passage_words=0), index.parent / "p.toml", Models()
+    )
     assert "trees" not in pipelines.available()
 
 

@@ -316,20 +316,19 @@ def test_the_pipelines_of_a_first_visit(
 
 
 @pytest.mark.parametrize(
-    "encoder, expected",
-    [
-        ("linkseek-static", "bm25 hlp static fast"),
-        ("hlp", "bm25 hlp static fast"),
-        ("words", "bm25 dense hlp static fast"),
-    ],
+    "encoder, hidden",
+    [("linkseek-static", {"dense", "hybrid-weighted"}), ("hlp", {"dense"}), ("words", set())],
 )
-def test_the_same_vectors_are_offered_once(make_pipelines, monkeypatch, encoder, expected):
-    pipelines = make_pipelines('[fast]\nsearcher = "dense"\nsearch = { nprobe = 2 }\n')
+def test_what_is_the_same_on_an_index_is_offered_once(make_pipelines, monkeypatch, encoder, hidden):
+    own = '[fast]\nsearcher = "dense"\nsearch = { nprobe = 2 }\n[mine]\nfusion = "weighted"\n'
+    pipelines = make_pipelines(own + 'of = ["bm25", "static"]\nweights = [0.9, 0.1]\n')
     manifest = pipelines.index.manifest.replace(default_encoder=encoder)
     monkeypatch.setattr(pipelines.index, "manifest", manifest)
-    names = ["bm25", "dense", "hlp", "static", "fast"]
-    assert pipelines.offered(names) == expected.split()
-    assert pipelines.offered(names, ["dense"]) == names
+    names = "bm25 dense hlp static fast hybrid hybrid-static hybrid-weighted mine best best-static".split()
+    assert pipelines.offered(names) == [name for name in names if name not in hidden]
+    assert pipelines.offered(names, ["dense", "hybrid-weighted"]) == names
+    said = pipelines.describe("hybrid-static")
+    assert said.endswith("; on this index like hybrid-weighted") == ("hybrid-weighted" in hidden)
 
 
 def test_no_pipeline_is_recommended_whose_models_cannot_read_the_passages(tmp_path, monkeypatch, capsys):
@@ -348,5 +347,5 @@ def test_no_pipeline_is_recommended_whose_models_cannot_read_the_passages(tmp_pa
     pipelines = Pipelines(OpenIndex.open(path))
     assert pipelines.index.manifest.default_encoder == "other"
     assert pipelines.first_visit == ("bm25", "dense", "hybrid-weighted") and not pipelines.language_note()
-    assert "best: its models are not for" in (note := pipelines.language_note("best"))
+    assert "best: its models cannot read" in (note := pipelines.language_note("best"))
     assert note.endswith("hybrid-weighted ranks better.")

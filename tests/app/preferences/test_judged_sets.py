@@ -62,7 +62,7 @@ def test_agreement_of_raters():
         ("", 1, "cannot name a test set"),
         ("ok", 4, "grade"),
         ("ok", 1.5, "grade"),
-        ("report", 1, "there is a report"),
+        ("report", 1, "there is already a report"),
     ],
 )
 def test_what_cannot_be_judged(tmp_path, name, grade, problem):

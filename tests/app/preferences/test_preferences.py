@@ -185,7 +185,7 @@ def test_judgements_survive_and_are_a_test_set(results):
     judged = {two: {"A#0": 1, "B#0": 0}, three: {"A#0": 1, "B#0": 1}}
     assert read_qrels(results / name / "qrels.txt") == judged
     assert [query.id for query in read_queries(results / name / "queries.jsonl")] == [two, three]
-    with pytest.raises(UsageError, match="judged after it was shown"):
+    with pytest.raises(UsageError, match="judged since it was shown"):
         files.judge(results, name, "2", "same")  # drawn before there was a judgement
     files.judge(results, name, "2", "a")  # the same again, as by a double click
     assert files.read_preferences(results, name).choices == again.choices
@@ -313,7 +313,7 @@ def test_a_damaged_comparison_is_listed_with_its_problem(results, what, content)
         (["bm25", "bm25"], "new", [], "both pipelines are bm25"),
         (["bm25", "none"], "new", [], 'no pipeline "none"'),
         (["bm25"], "new", [], "pipeline"),
-        (["bm25", "dense"], "x", [], "has a comparison already"),
+        (["bm25", "dense"], "x", [], "already contains a comparison"),
         (["bm25", "dense"], "new", ["--judged", "../x"], "cannot name a test set"),
     ],
 )

@@ -12,7 +12,6 @@ from linkseek.app.rendering import exports
 from linkseek.app.rendering.addresses import SearchView
 from linkseek.app.search import main
 from linkseek.app.service import SearchService
-from linkseek.retriever.search.runs import read_run
 from tests.support.small_index import HOSTILE_TITLE
 
 
@@ -54,14 +53,6 @@ def test_spaces_of_an_id_stay(answers):
     assert list(table["passage_id"]) == [hit.passage_id]
 
 
-def test_the_run_has_all_known_ranks(service, answers, tmp_path):
-    for answer in answers:
-        (tmp_path / "run").write_bytes(exports.trec_run(answer, service.index.passages.ids))
-        run = read_run(tmp_path / "run")
-        rows = sorted(answer.places, key=lambda row: answer.places[row].rank)
-        assert list(run["1"]) == service.index.passages.ids(rows) and len(rows) > 3
-
-
 @pytest.mark.parametrize("question", ["a volcano in France", 'it\'s $HOME "volcano" `ls`', "-volcano"])
 def test_the_command_gives_what_is_on_the_screen(built_index, service, capsysbinary, question):
     view = SearchView(question, ("bm25", "dense"), 5)
@@ -76,9 +67,7 @@ def test_the_command_gives_what_is_on_the_screen(built_index, service, capsysbin
         assert [hit["passage_id"] for hit in printed["hits"]] == [hit.passage_id for hit in shown.hits]
 
 
-def test_the_files_are_those_of_the_pipelines_on_the_page(service, answers):
-    ids = service.index.passages.ids
-    files = dict(content for content in exports.files(answers, ids).values())
-    assert [*files] == ["linkseek.tsv", "linkseek.json", "bm25.run", "dense.run"]
-    assert files["dense.run"]() == exports.trec_run(answers[1], ids)
+def test_the_files_are_those_of_the_pipelines_on_the_page(answers):
+    files = dict(exports.files(answers).values())
+    assert [*files] == ["linkseek.tsv", "linkseek.json"]
     assert files["linkseek.tsv"]() == exports.tsv(answers)

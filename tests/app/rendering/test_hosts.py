@@ -212,7 +212,7 @@ def test_names_that_can_be_allowed(name):
 )
 def test_other_names_are_refused_at_the_start(name):
     assert host_name(name) == ""
-    with pytest.raises(UsageError, match="--allow-host: a host name alone is needed"):
+    with pytest.raises(UsageError, match="--allow-host: expected a host name alone"):
         parse_options(AppOptions, ["--allow-host", "b.example", "--allow-host", name], "app")
 
 

@@ -136,7 +136,7 @@ def test_files_without_copies_are_not_left_out_of_another_run(folder, file):
     made(folder, "one", ours)
     report = read_report(folder, "one")
     with (
-        pytest.raises(UsageError, match="no copies of the files"),
+        pytest.raises(UsageError, match="no copies of its files"),
         kept_uploads(folder / "one", report.results, {"queries": [], "qrels": [], "run": []}),
     ):
         pass

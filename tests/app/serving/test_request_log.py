@@ -25,9 +25,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_loses_lines_alone_and_is_reported_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_full_disk_loses_lines_alone_and_is_reported_once(tmp_path, capsys):
     lost: list[None] = []
     path = tmp_path / "log"
     log = RequestLog(path, lambda: lost.append(None))
@@ -41,9 +39,7 @@ def test_a_full_disk_loses_lines_alone_and_is_reported_once(
     assert [orjson.loads(line)["n"] for line in path.read_bytes().splitlines()] == [0, *range(50, 60)]
 
 
-def test_a_file_is_renewed_after_a_renewal_on_a_full_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_renewed_after_a_renewal_on_a_full_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(monitoring, "_BYTES", 150)
     lost: list[None] = []
     path = tmp_path / "log"

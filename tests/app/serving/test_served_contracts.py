@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from linkseek.app.answers import AnswerHit
-from linkseek.app.pipelines.filters import NO_FILTER
 from linkseek.app.service import SearchService
-from linkseek.app.serving.searching import _with_extras
+from linkseek.app.serving.searching import SearchKind, _with_extras
 from tests.support.asynchronous import wait_until
 from tests.support.served import PLANETS, Client, build_planets, running
 
@@ -84,9 +83,7 @@ def test_search_r1_with_a_re_ranker(service: Client) -> None:
     assert refused.status_code == 422 and "does not re-rank" in refused.json()["detail"]
 
 
-def test_a_service_that_re_ranks_takes_both_depths(
-    planets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_that_re_ranks_takes_both_depths(planets, tmp_path, monkeypatch):
     monkeypatch.setattr("linkseek.app.pipelines.pipeline_kinds.scorer_is_here", lambda name: True)
     (tmp_path / "pipelines.toml").write_text('[again]\nrerank = "words"\nof = "bm25"\ndepth = 20\n')
     with running(index=[planets], pipelines_file=tmp_path / "pipelines.toml", pipeline="again") as client:
@@ -284,9 +281,7 @@ def test_passages_are_explained_by_the_version_that_answered(tmp_path: Path, mon
         assert before and answer.json()["answers"][0]["hits"] == before
 
 
-def test_a_re_ranking_that_is_not_possible_names_a_pipeline_of_the_index(
-    planets: Path, tmp_path: Path, monkeypatch
-) -> None:
+def test_a_re_ranking_that_is_not_possible_names_a_pipeline_of_the_index(planets, tmp_path, monkeypatch):
     file = tmp_path / "pipelines.toml"
     file.write_text('[again]\nrerank = "words"\nof = "bm25"\n')
     for here, told in ((False, "that re-ranks."), (True, 'that re-ranks, such as "again".')):
@@ -303,7 +298,7 @@ def test_words_are_marked_in_the_language_of_the_index() -> None:
     hit = AnswerHit(1, 1.0, "a#0", "a", "", "Die Städte sind alt.", "")
     service: Any = SimpleNamespace(index=SimpleNamespace(language="de"))
     extras = frozenset({"highlights"})
-    shown = _with_extras(service, hit, "Wie alt ist die Stadt?", "bm25", 1, NO_FILTER, extras)
+    shown = _with_extras(service, hit, "Wie alt ist die Stadt?", SearchKind("bm25", 1, extras=extras))
     assert shown.extras["highlights"] == [(4, 10), (16, 19)]  # and not "Die"
 
 
@@ -323,14 +318,14 @@ def test_passages_documents_and_links(service: Client) -> None:
 
 
 def test_a_search_with_a_filter(service: Client) -> None:
-    """The results of all passages, filtered; the answer says how many documents were left out."""
+    """The results of all passages, filtered; the answer counts the documents that were excluded."""
     body = {"questions": ["planet", "number7"], "k": 10, "pipeline": "bm25"}
     everything = service.post("/search", {**body, "k": 100}).json()["answers"]
     filtered = service.post("/search", {**body, "only": ["folder:planets.example/wiki"]}).json()["answers"]
     for all_, some in zip(everything, filtered, strict=True):
         kept = [hit for hit in all_["hits"] if hit["url"].startswith("https://planets.example/wiki/")]
         assert some["hits"] == [hit | {"rank": rank} for rank, hit in enumerate(kept, start=1)]
-        assert some["left_out"] == 301 and "left_out" not in all_
+        assert some["excluded_documents"] == 301 and "excluded_documents" not in all_
     assert len(filtered[0]["hits"]) == 3 and not filtered[1]["hits"] and everything[1]["hits"]
     refused = service.post("/search", {**body, "only": ["folder"]})
     assert refused.status_code == 422 and "NAME:VALUE" in refused.json()["detail"]
@@ -382,9 +377,7 @@ def test_null_is_a_field_that_is_absent(service: Client, path: str, body: dict[s
         ({"Content-Encoding": "gzip", "Content-Type": "application/json"}, 415),
     ],
 )
-def test_a_body_is_json_by_its_type_or_has_none(
-    service: Client, headers: dict[str, str], status: int
-) -> None:
+def test_a_body_is_json_by_its_type_or_has_none(service, headers, status):
     body = b'{"queries": ["red planet"], "topk": 1}'
     answer = service.session.post(f"{service.url}/retrieve", data=body, headers=headers, timeout=30)
     assert answer.status_code == status

@@ -60,9 +60,9 @@ def test_headings_that_can_ask_for_one_page(wiki):
     assert words == {"Phases of light", "How to leave the planet", "Spots and flares"}
     assert dropped == {
         "without a word": 1,  # 2024
-        "of too few words or too many": 3,  # Notes; Moon and The Sun, which are titles too
-        "of several pages": 3,
-        "that occur again": 1,  # numbered or not
+        "with too few or too many words": 3,  # Notes; Moon and The Sun, which are titles too
+        "shared by several pages": 3,
+        "that occur twice": 1,  # numbered or not
     }
 
 
@@ -74,14 +74,14 @@ def test_links_with_their_sentences(wiki):
     assert items["our nearest star"].copy in sentence and "Long" not in items["our nearest star"].copy
     assert wiki.documents.table.value("id", items["our nearest star"].document) == "sky/Sun"
     dropped = words_of(wiki, "anchors")[1]
-    assert dropped == {"that are the page's title": 2, "that occur again": 1}
+    assert dropped == {"that are the page's title": 2, "that occur twice": 1}
 
 
 def test_a_sentence_on_the_page_itself_is_no_question(tmp_path):
     pages = [linked("A", SUN), linked("Sun", SUN.replace("[[Sun|our nearest star]]", "our nearest star"))]
     index = build_linked(tmp_path / "index", pages)
     assert words_of(index, "anchors") == (set(), {"whose sentence is on the page that they lead to": 1})
-    with pytest.raises(InputError, match=r"no anchors to ask \(1 whose sentence"):
+    with pytest.raises(InputError, match=r"no anchors for questions \(1 whose sentence"):
         own_test_set(index, "anchors")
 
 
@@ -90,7 +90,7 @@ def test_passages_with_the_link_are_no_results(wiki):
     [query] = [query for query in test_set.queries if query.text.startswith("our nearest")]
     rows = np.arange(len(wiki.passages))[None]
     ranking = Ranking.of([query.id], rows, -rows.astype(np.float32))
-    left = without_copies(ranking, wiki.passages, test_set.left_out, 3)
+    left = without_copies(ranking, wiki.passages, test_set.copies, 3)
     kept = [wiki.passages[row].document_id for row, _ in left.results(0)]
     assert kept == ["sky/Earth", "sky/Sun"]  # the Moon holds the link, and Copy its sentence
     assert without_copies(ranking, wiki.passages, {}, 3).results(0) == ranking.results(0)[:3]
@@ -101,7 +101,7 @@ def test_titles_of_several_pages_are_dropped(tmp_path):
     pages += [linked("Mars", "A god.") | {"id": "Mars_(god)"}, linked("Empty", "")]
     words, dropped = words_of(build_linked(tmp_path / "index", pages), "titles")
     assert words == {"Windows 7", "Windows 8", "1984"}
-    assert dropped == {"of several pages": 2, "of pages without text": 1}
+    assert dropped == {"shared by several pages": 2, "of pages without text": 1}
 
 
 def test_words_of_many_headings_say_little(tmp_path):
@@ -111,7 +111,7 @@ def test_words_of_many_headings_say_little(tmp_path):
         row["sections"] = [{"start": 0, "heading": name} for name in names[: 3 + (n == 0)]]
     words, dropped = words_of(build_linked(tmp_path / "index", pages), "headings")
     assert words == {f"Speed of gear {n}" for n in range(30)}
-    assert dropped == {"of several pages": 60, "of words that the headings of many pages have": 1}
+    assert dropped == {"shared by several pages": 60, "with words of many pages' headings": 1}
 
 
 def test_words_without_blanks_between_them(tmp_path):
@@ -189,13 +189,13 @@ def test_a_test_set_is_written_and_read_again(wiki, tmp_path):
     [
         (["--test-set", "headings", "--only", "folder:none"], "no document has folder:none"),
         (["--test-set", "headings", "--only", "x"], "not NAME:VALUE"),
-        (["--test-set", "headings", "--group", "type"], "--group goes with --queries"),
-        (["--test-set", "sample", "--only", "folder:sky"], "--only goes with --test-set headings"),
+        (["--test-set", "headings", "--group", "type"], "--group belongs to --queries"),
+        (["--test-set", "sample", "--only", "folder:sky"], "--only belongs to --test-set headings"),
         (["--test-set", "heading"], "no such test set"),
     ],
 )
 def test_what_cannot_be_asked(wiki, tmp_path, words, problem):
     with pytest.raises(LinkseekError, match=problem):
         evaluate.main([*words, "--index", str(wiki.path), "--output", str(tmp_path / "out"), "--run", "x"])
-    with pytest.raises(UsageError, match="is of an index"):
+    with pytest.raises(UsageError, match="needs an index"):
         evaluate.main(["--test-set", "titles", "--write-test-set", "--output", str(tmp_path / "out")])

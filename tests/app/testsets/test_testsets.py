@@ -74,7 +74,7 @@ def test_an_unknown_name_suggests_the_nearest():
     with pytest.raises(UsageError) as caught:
         testsets.open_test_set("msmarco-pasage-dev")
     assert "--test-set msmarco-pasage-dev: no such test set" in caught.value.message
-    assert caught.value.hint == "Did you mean msmarco-passage-dev? --list-test-sets names all."
+    assert caught.value.hint == "Did you mean msmarco-passage-dev? --list-test-sets lists all."
 
 
 # --- what is checked -----------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def test_a_download_is_read_at_once(cache, monkeypatch):
         path.write_text(CSV, "utf-8")
 
     monkeypatch.setattr("linkseek.app.testsets.download.download", pretend)
-    with pytest.raises(InputError, match="not found"):
+    with pytest.raises(InputError, match="is missing"):
         NQ.load(testsets.places())
     assert asked == []
     assert NQ.load(testsets.places(), download=True).queries == QUERIES
@@ -303,7 +303,7 @@ def test_letors_topics_come_from_nist(data, cache, monkeypatch):
     letor_folder(data, topics=False)
     with pytest.raises(InputError) as caught:
         MQ.load(testsets.places(data))
-    assert f"not found: {cache / TOPICS}" in caught.value.message
+    assert f"is missing: {cache / TOPICS}" in caught.value.message
     assert f"https://trec.nist.gov/data/million.query/08/{TOPICS} (162.8 kB)" in caught.value.hint
 
     def pretend(file: WebFile, path):

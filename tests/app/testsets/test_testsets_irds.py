@@ -1,10 +1,7 @@
 """Sets that ir_datasets reads, from small files in the places and formats of the real ones."""
 
 import gzip
-import io
 import sys
-import tarfile
-import zipfile
 from pathlib import Path
 
 import orjson
@@ -15,6 +12,7 @@ from linkseek.app.testsets import irds
 from linkseek.app.testsets.sources import Places
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.ranking import Query
+from tests.support.archives import tar, zipped
 
 SETS = testsets.all_test_sets()
 
@@ -29,24 +27,6 @@ def write(path: Path, content: str | bytes) -> None:
     path.write_bytes(
         gzip.compress(data) if path.suffix == ".gz" and not path.name.endswith("tar.gz") else data
     )
-
-
-def tar(files: dict[str, str]) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        for name, text in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(text.encode())
-            archive.addfile(info, io.BytesIO(text.encode()))
-    return packed.getvalue()
-
-
-def unzip(files: dict[str, str]) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
-    return packed.getvalue()
 
 
 def topic(number: int, title: str) -> str:
@@ -115,7 +95,7 @@ def fill(home: Path) -> None:
     head = "query-id\tcorpus-id\tscore\n"
     write(
         home / "beir/nfcorpus/source.zip",
-        unzip(
+        zipped(
             {
                 "nfcorpus/queries.jsonl": questions(["PLAIN-2", "PLAIN-3"], url="u"),
                 "nfcorpus/qrels/test.tsv": head + "PLAIN-2\tMED-1\t2\nPLAIN-2\tMED-2\t1\n",
@@ -125,7 +105,7 @@ def fill(home: Path) -> None:
     )
     write(
         home / "beir/trec-covid/source.zip",
-        unzip(
+        zipped(
             {
                 "trec-covid/queries.jsonl": questions(["1"], query="short", narrative="long"),
                 "trec-covid/qrels/test.tsv": head + "1\td1\t-1\n1\td2\t2\n",
@@ -286,7 +266,7 @@ def test_what_is_kept_in_any_of_its_places_is_there(tmp_path, monkeypatch, kept)
 
 def test_nothing_is_downloaded_unasked(home, monkeypatch):
     monkeypatch.setattr(irds.IrDatasets, "read", None)
-    with pytest.raises(InputError, match=r"not found: .*beir/fiqa/source.zip \(kept by ir_datasets"):
+    with pytest.raises(InputError, match=r"missing: .*beir/fiqa/source.zip \(kept by ir_datasets"):
         load("beir-fiqa", 1, 1)
 
 

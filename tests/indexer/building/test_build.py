@@ -171,7 +171,7 @@ def test_a_corpus_of_ones_own_needs_a_place_and_a_place_of_ones_own_a_corpus(cor
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ("--faiss HNSWx --encoder fake", "--faiss HNSWx: FAISS makes no index from it for 32 dimensions"),
+        ("--faiss HNSWx --encoder fake", "--faiss HNSWx: FAISS cannot make it for 32 dimensions"),
         ("--encoder fake answers", "encoder answers: it is a cross-encoder"),
         ("--device cuda", "device cuda: torch finds no CUDA device"),
         ("--headings yes", "--headings: needs auto, on or off (given: 'yes')"),

@@ -293,13 +293,13 @@ def test_a_corpus_within_its_index_or_around_it_is_refused(tmp_path, corpus, ind
     (tmp_path / corpus).mkdir(parents=True)
     page = tmp_path / corpus / "a.md"
     page.write_text("# A\n\nText.")
-    with pytest.raises(UsageError, match="one inside the other"):
+    with pytest.raises(UsageError, match="inside it, or contains it"):
         build_index(tmp_path / index, BuildPlan(tmp_path / corpus), lambda name, title: FakeEncoder(name))
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [page]
 
 
 def test_two_encoders_of_one_folder_name_are_refused(build):
-    with pytest.raises(UsageError, match="two encoders of the same name"):
+    with pytest.raises(UsageError, match="two encoders have the same name"):
         build(encoders=["a/model", "b/model"])
 
 

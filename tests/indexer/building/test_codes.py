@@ -1,4 +1,4 @@
-"""Vectors of tokens and weights of terms in an index: built, resumed, updated, divided, and searched by."""
+"""Token vectors and term weights in an index: built, resumed, updated, divided, and searched by."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from linkseek.retriever.models.late import open_late
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import LearnedSparse
 from tests.support.small_index import WordEncoder
+from tests.support.tiny_corpus import write_jsonl
 from tests.support.tiny_models import save_masked, save_tiny
 from tests.support.tiny_training import WORDS
 
@@ -49,8 +50,7 @@ def corpus(tmp_path_factory) -> Path:
     rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("corpus") / "corpus.jsonl"
     texts = [" ".join(rng.choice(WORDS, 12)) + " ." for _ in range(11)]
     documents = [{"id": f"d{n}", "title": f"t{n}", "text": text, "links": []} for n, text in enumerate(texts)]
-    path.write_text("".join(json.dumps(document) + "\n" for document in documents))
-    return path
+    return write_jsonl(path, documents)
 
 
 def opener(name: str, title: bool) -> CodedEncoder | WordEncoder:
@@ -227,15 +227,15 @@ def test_without_codes_there_are_no_such_pipelines(tmp_path, corpus):
 def test_another_model_and_a_missing_one_are_refused(index, tmp_path):
     masked = save_masked(tmp_path / "masked", seed=3)
     other, opened = str(save_tiny(tmp_path / "tiny", seed=3)), OpenIndex.open(index)
-    with pytest.raises(MismatchError, match="another model"):
+    with pytest.raises(MismatchError, match="not the model that made"):
         LateScorer(opened, "tiny", lambda location, **form: open_late(other, **form))
     with pytest.raises(MismatchError, match="made by the encoder masked"):
         LearnedSparse(opened, "masked", lambda location, **form: open_encoder(f"sparse:{masked}", **form))
     for kind, message in (
-        ("late", "no vectors of tokens of other"),
-        ("sparse", "no weights of terms of other"),
+        ("late", "no token vectors of other"),
+        ("sparse", "no term weights of other"),
     ):
         with pytest.raises(UsageError, match=message):
             opened.codes_part(kind, "other")
-    with pytest.raises(InputError, match="no weights of terms"):
+    with pytest.raises(InputError, match="no term weights"):
         Models().encoder(f"sparse:{other}")

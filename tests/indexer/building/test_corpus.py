@@ -106,9 +106,9 @@ def test_a_limit_ends_it_and_the_file_has_no_hash(corpus, tmp_path):
         ('{"id": "x", "title": "a", "links": []}', 'line 41: the field "text" is missing'),
         ('{"text": "x", "links": []}', 'line 41: the field "id" is missing'),
         ('{"id": "d3", "text": "x"}', "line 41: duplicate id 'd3'"),
-        ('{"id": "", "text": "x"}', "line 41: the id '' is empty or holds"),
-        (r'{"id": "a\u0000", "text": "x"}', r"line 41: the id 'a\x00' is empty or holds"),
-        (r'{"id": "a\nb", "text": "x"}', r"line 41: the id 'a\nb' is empty or holds"),
+        ('{"id": "", "text": "x"}', "line 41: the id '' is empty or contains"),
+        (r'{"id": "a\u0000", "text": "x"}', r"line 41: the id 'a\x00' is empty or contains"),
+        (r'{"id": "a\nb", "text": "x"}', r"line 41: the id 'a\nb' is empty or contains"),
     ],
 )
 def test_a_bad_record_stops_with_file_and_line(corpus, tmp_path, line, message):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan, Built
 from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.updating.growth import update_index
@@ -27,6 +26,7 @@ from linkseek.indexer.store.manifests import PassagesPart
 from tests.indexer.search.test_partitioning import assert_same_content
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.linked_corpus import build_linked, document
+from tests.support.small_index import TINY, built
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 Rows = list[dict[str, Any]]
@@ -44,14 +44,7 @@ SHORT = Choices(min_title=3)
 @pytest.fixture
 def build_rows(tmp_path: Path, encoder: FakeEncoder) -> Callable[..., OpenIndex]:
     """An index of JSONL rows in a folder of `tmp_path`, with the fake encoder and without Lucene."""
-
-    def build(name: str, rows: Iterable[dict[str, Any]], **options: Any) -> OpenIndex:
-        corpus = write_jsonl(tmp_path / f"{name}.jsonl", rows)
-        plan = {"passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1} | options
-        build_index(tmp_path / name, BuildPlan(corpus, **plan), lambda name, title: encoder)
-        return OpenIndex.open(tmp_path / name)
-
-    return build
+    return lambda name, rows, **options: built(tmp_path / name, rows, encoder, **TINY | options)
 
 
 @pytest.fixture
@@ -176,8 +169,7 @@ def test_short_titles_are_skipped_in_updates_too(build_rows, update):
 def test_redirects_follow(tmp_path):
     """They are removed and replaced by id as documents are, also one by the other."""
     base = {"Cat": "A cat. See [[Feline]], [[Kitty]], [[Dog]].", "Kitty": "&gt;Cat", "Dog": "A dog."}
-    plan = BuildPlan(wiki(tmp_path / "wiki.xml", base), bm25=False)
-    build_index(tmp_path / "index", plan, lambda name, title: FakeEncoder())
+    built(tmp_path / "index", wiki(tmp_path / "wiki.xml", base), bm25=False)
     new = {"Lion": "A lion.", "Kitty": "A young [[Cat]].", "Feline": "&gt;Lion", "Dog": "&gt;Cat"}
     reader = open_reader(wiki(tmp_path / "new.xml", new), "mediawiki")
     update_index(tmp_path / "index", Changes(reader), BuildPlan(tmp_path), lambda name, title: FakeEncoder())
@@ -276,7 +268,7 @@ def test_the_last_document_stays(build_rows, update):
 def test_a_build_would_undo_updates_and_is_refused(build_rows, update, encoder):
     rows = linked_rows(30)
     update(build_rows("grown", rows), removed=["d3"])
-    with pytest.raises(UsageError, match="was updated since"):
+    with pytest.raises(UsageError, match="was updated after it was built"):
         build_rows("grown", rows)
     assert len(build_rows("grown", rows, fresh=True).documents) == 30
 
@@ -293,7 +285,7 @@ def test_an_encoder_can_be_added(build_rows, update):
 def test_another_model_at_the_same_place_is_refused(build_rows, update, encoder):
     index = build_rows("grown", linked_rows(30))
     encoder._seed = 1
-    with pytest.raises(MismatchError, match="another model"):
+    with pytest.raises(MismatchError, match="not the model that made"):
         update(index, linked_rows(35)[30:])
 
 

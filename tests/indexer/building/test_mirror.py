@@ -28,6 +28,7 @@ from tests.indexer.building.test_growth import PAGE, WIKI, assert_equal, wiki
 from tests.support.command import Done, run_forked
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.linked_corpus import document
+from tests.support.small_index import TINY, built
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 ENCODER = FakeEncoder()
@@ -38,9 +39,7 @@ def open_fake(name: str, title: bool) -> FakeEncoder:
 
 
 def build(corpus: Path, index: Path, **options: Any) -> OpenIndex:
-    plan = {"passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1} | options
-    build_index(index, BuildPlan(corpus, **plan), open_fake)
-    return OpenIndex.open(index)
+    return built(index, corpus, ENCODER, **TINY | options)
 
 
 def mirror(index: Path, path: Path, **options: Any) -> CorpusComparison | None:
@@ -153,7 +152,7 @@ def test_a_build_after_a_mirror_reuses_all_and_so_does_a_mirror_after_a_merge(pa
     built = build_index(index, BuildPlan(pages, passage_words=10, bm25=False, encoders=["fake"]), open_fake)
     assert set(built.reused) == {"documents", "passages", "links", "dense/fake"}  # some at the same time
     update_index(index, Changes(removed=["sub/p0.md"]), BuildPlan(index), open_fake)
-    with pytest.raises(UsageError, match="was updated since"):
+    with pytest.raises(UsageError, match="was updated after it was built"):
         build(pages, index)
     assert mirror(index, pages).added == ("sub/p0.md",)  # which the folder still has
     assert_equal(build(pages, index), build(pages, tmp_path / "again"))
@@ -273,7 +272,7 @@ def test_documents_of_other_corpora_stay(two):
     assert list(texts(index)) == ["a", "b", "d", "x"]
     counts = [source.documents for source in OpenIndex.open(index).parts.documents.sources]
     assert counts == [3, 1] and OpenIndex.open(index).parts.documents.records == 4
-    with pytest.raises(UsageError, match="was updated since"):
+    with pytest.raises(UsageError, match="was updated after it was built"):
         build(one, index)
 
 
@@ -294,10 +293,10 @@ def test_a_corpus_that_was_added_twice_is_one_corpus(two):
 def test_a_corpus_that_moved_is_the_one_that_is_gone(two, tmp_path):
     index, one, other = two
     copied = shutil.copy(other, tmp_path / "copy.jsonl")
-    with pytest.raises(UsageError, match="no document of the index is from there"):
+    with pytest.raises(UsageError, match="no document of the index comes from it"):
         mirror(index, Path(copied))
     other.unlink()
-    with pytest.raises(InputError, match="not there, so nothing was changed"):
+    with pytest.raises(InputError, match="does not exist, so nothing was changed"):
         mirror(index, other)
     assert mirror(index, Path(copied)).counts["unchanged"] == 2
     one.unlink()
@@ -337,7 +336,7 @@ def test_a_folder_that_is_empty_or_lost_most_pages_changes_nothing(pages, tmp_pa
         (["--add", "a", "--dry-run"], "--dry-run needs --mirror"),
         (["--remove", "a", "--json"], "--json needs --mirror"),
         (["--add", "a", "--max-removed", "5"], "--max-removed needs --mirror"),
-        (["--mirror", "a", "--remove", "x"], "does not go with"),
+        (["--mirror", "a", "--remove", "x"], "excludes"),
     ],
 )
 def test_options_that_do_not_go_together(argv, problem):
@@ -358,7 +357,7 @@ def test_the_command_lists_what_changes(pages, tmp_path, capsys):
         outputs.append(json.loads(capsys.readouterr().out))
     assert outputs[0] == outputs[1] and outputs[0]["removed"] == expected["removed"]
     update_command.main([*index, "--mirror", str(pages)])
-    assert "in step, nothing has changed" in capsys.readouterr().out
+    assert "up to date, nothing has changed" in capsys.readouterr().out
 
 
 # --- killed -----------------------------------------------------------------------------------------

@@ -140,7 +140,7 @@ def test_numbers_that_are_not_finite_are_counted_and_named(bad):
     texts = ["a b c d e f g", "a b", "a b c d e", "c"]
     encoder = Broken("odd", token_budget=10)
     with pytest.raises(
-        InputError, match="odd: its numbers for 2 of 4 texts are not finite; the first is '0 "
+        InputError, match="odd: its outputs for 2 of 4 texts are not finite; the first is '0 "
     ):
         encoder.encode_queries(texts)
     tokens = encoder.tokenize_passages([""] * 4, texts)

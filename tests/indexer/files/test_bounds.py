@@ -24,6 +24,7 @@ from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.readers.mediawiki.mediawiki_titles import Site, titles_of
 from linkseek.indexer.readers.reader import Reader, Record, parse_at
 from linkseek.indexer.wikitext import read_wikitext
+from tests.support.tiny_corpus import write_jsonl
 
 # --- decompression --------------------------------------------------------------------------------
 
@@ -50,9 +51,7 @@ def test_a_bomb_takes_little_memory(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", PACK)
-def test_a_file_that_grows_beyond_reason_is_refused(
-    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_grows_beyond_reason_is_refused(tmp_path, suffix, monkeypatch):
     monkeypatch.setattr(sources, "_FREE_GROWTH", 1 << 20)
     path = tmp_path / f"bomb.{suffix}"
     path.write_bytes(PACK[suffix](b"x\n" * (1 << 21)))
@@ -74,9 +73,7 @@ def test_a_frame_to_be_skipped_comes_first_in_some_zstd_files(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "error", [ValueError("x" * 999), LookupError("a"), RecursionError(), RuntimeError("b")]
 )
-def test_whatever_a_parser_raises_is_an_error_of_its_record(
-    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_a_parser_raises_is_an_error_of_its_record(tmp_path, error, monkeypatch):
     path = tmp_path / "a.jsonl"
     path.write_text("".join(f'{{"id": "{n}", "text": "x", "links": []}}\n' for n in range(3)))
     reader = all_readers()["jsonl"](path)
@@ -101,7 +98,7 @@ def test_whatever_a_parser_raises_is_an_error_of_its_record(
 def test_an_id_that_no_index_can_hold_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     ids = ["x" * 32_756, "ü" * 20_000]
-    path.write_text("".join(json.dumps({"id": id_, "text": "x", "links": []}) + "\n" for id_ in ids))
+    write_jsonl(path, [{"id": id_, "text": "x", "links": []} for id_ in ids])
     with pytest.raises(InputError, match=r"a\.jsonl, line 2: the id '(ü{60})'\.\.\. is longer than 32,756"):
         write_documents(all_readers()["jsonl"](path), tmp_path)
 
@@ -122,9 +119,7 @@ def wiki(page: str, encoding: str = "utf-8") -> bytes:
         ],
     ],
 )
-def test_bad_numbers_and_encodings_of_an_export_are_named(
-    tmp_path: Path, content: bytes, message: str
-) -> None:
+def test_bad_numbers_and_encodings_of_an_export_are_named(tmp_path, content, message):
     path = tmp_path / "a.xml"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):

@@ -107,9 +107,9 @@ def test_xz_and_zip(tmp_path: Path, content: bytes) -> None:
     ("content", "problem", "hint"),
     [
         (b"7z\xbc\xaf\x27\x1c" + b"x" * 99, "a 7z archive", "7z x c.bin"),
-        (b"\x04\x22\x4d\x18" + b"x" * 99, "a file of lz4", "lz4 -d c.bin"),
-        (b"LZIP\x01" + b"x" * 99, "a file of lzip", "lzip -d c.bin"),
-        (b"\x1f\x9d\x90" + b"x" * 99, "a file of compress", "gzip -d c.bin"),
+        (b"\x04\x22\x4d\x18" + b"x" * 99, "an lz4 file", "lz4 -d c.bin"),
+        (b"LZIP\x01" + b"x" * 99, "an lzip file", "lzip -d c.bin"),
+        (b"\x1f\x9d\x90" + b"x" * 99, "a file of the program compress", "gzip -d c.bin"),
         (b"Rar!\x1a\x07\x00", "a RAR archive", "unrar"),
         (b"d/x" + bytes(254) + b"ustar\x0000" + bytes(600), "a tar archive", "tar -xf c.bin"),
         (gzip.compress(b"d/x" + bytes(254) + b"ustar\x0000" + bytes(600)), "a tar archive", "tar -xf"),

@@ -125,9 +125,13 @@ def test_a_few_short_pages_show_their_language_together(language):
     assert language_of(SHORT[language])[0] == language
 
 
+@pytest.fixture(scope="module")
+def english() -> Tokenizer:
+    return Tokenizer.from_file(str(find_model(DEFAULT_ENCODER) / "tokenizer.json"))
+
+
 @pytest.mark.parametrize("language", SHORT)
-def test_a_tokenizer_shows_which_languages_its_model_can_read(language, tmp_path):
-    english = Tokenizer.from_file(str(find_model(DEFAULT_ENCODER) / "tokenizer.json"))
+def test_a_tokenizer_shows_which_languages_its_model_can_read(language, english, tmp_path):
     texts = [" ".join(SHORT[language])]
     assert not reading(english, tmp_path, texts).reads(language)
     assert reading(english, tmp_path, [TEXTS["en"]]).reads("en")

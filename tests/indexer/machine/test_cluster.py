@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,6 @@ import psutil
 import pytest
 
 from linkseek.indexer.build import SAMPLE
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import worker_count, worker_pool
@@ -28,18 +24,17 @@ from linkseek.retriever.mining.objective import Objective
 from linkseek.retriever.objectives.registry import PAIRS
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Ranking
-from tests.support.command import ROOT
+from tests.support.command import ROOT, python
 from tests.support.connections import Connections
-from tests.support.fake_encoder import FakeEncoder
 from tests.support.on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, hang
+from tests.support.small_index import built
 
 pytestmark = pytest.mark.slow
 
 
 def read(path: Path) -> OpenIndex:
     """An index of the sample, without Lucene and vectors."""
-    build_index(path, BuildPlan(SAMPLE, bm25=False, processes=1), pytest.fail)
-    return OpenIndex.open(path)
+    return built(path, SAMPLE, bm25=False)
 
 
 @pytest.fixture(scope="module")
@@ -105,14 +100,7 @@ def test_a_cluster_of_this_machine_has_the_priority_of_the_command_and_asks_nobo
     """In a process of its own: Ray cannot return to a cluster after another one."""
     pytest.importorskip("ray")
     connections = Connections(tmp_path / "recorded")
-    done = subprocess.run(
-        [sys.executable, "-c", _PRIORITY],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        env=os.environ | {"PYTHONPATH": connections.python_path(ROOT)},
-    )
+    done = python("-c", _PRIORITY, PYTHONPATH=connections.python_path(ROOT))
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == os.nice(0)
     own = {one.address for several in psutil.net_if_addrs().values() for one in several}
@@ -142,9 +130,7 @@ def split(whole: OpenIndex, place: Path) -> tuple[list[dict[str, Any]], Any]:
 
 
 def test_partitions_are_made_by_actors(ray, tmp_path, dying, monkeypatch):
-    plan = BuildPlan(SAMPLE, encoders=["fake"], processes=1, reading=Choices(limit=30))
-    build_index(tmp_path / "whole", plan, lambda name, title: FakeEncoder(name))
-    whole = OpenIndex.open(tmp_path / "whole")
+    whole = built(tmp_path / "whole", SAMPLE, encoders=["fake"], reading=Choices(limit=30))
     with dying(IN_THE_MIDDLE, WHEN_DONE):
         made = split(whole, tmp_path / "killed")
     monkeypatch.setattr("linkseek.indexer.commands.partition.worker_count", lambda processes: processes)

@@ -9,13 +9,12 @@ import sys
 import threading
 import time
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any
 
 import pytest
 
 from linkseek.indexer.machine.together import ProcessPool, Stop, run_together
 from linkseek.indexer.program.errors import InputError
-from tests.support.command import WITH_TESTS
+from tests.support.command import WITH_TESTS, python
 
 
 def test_results_come_in_the_order_of_the_tasks():
@@ -83,9 +82,7 @@ with exit_on_error("test", **{options}):
         (signal.SIGTERM, signal.SIG_IGN, {}, ""),  # as what a shell starts in the background inherits it
     ],
 )
-def test_ctrl_c_and_sigterm_end_all(
-    number: signal.Signals, ctrl_c: Any, options: dict[str, bool], more: str
-) -> None:
+def test_ctrl_c_and_sigterm_end_all(number, ctrl_c, options, more):
     process = subprocess.Popen(
         [sys.executable, "-c", _WAITS.format(options=options)],
         stdout=subprocess.PIPE,
@@ -132,9 +129,7 @@ for number in range(1_000):
 
 
 def test_ctrl_c_is_never_lost_wherever_it_comes():
-    said = subprocess.run(
-        [sys.executable, "-c", _OFTEN], capture_output=True, text=True, timeout=120, env=WITH_TESTS
-    )
+    said = python("-c", _OFTEN)
     assert (said.returncode, said.stderr) == (0, "")
     assert said.stdout.split() == [str(number) for number in range(1_000)]
 
@@ -219,8 +214,5 @@ def test_a_program_is_not_run_again_in_its_processes(is_module, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(SCRIPT)
     words = ["-m", "program"] if is_module else [path]
-    environment = WITH_TESTS | {"PYTHONPATH": f"{WITH_TESTS['PYTHONPATH']}{os.pathsep}{tmp_path}"}
-    done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, env=environment, timeout=120
-    )
+    done = python(*words, PYTHONPATH=f"{WITH_TESTS['PYTHONPATH']}{os.pathsep}{tmp_path}")
     assert done.stdout == f"begins\n3 {path} {'program' if is_module else None}\n", done.stderr

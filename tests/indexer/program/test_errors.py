@@ -20,9 +20,7 @@ from linkseek.indexer.program.errors import (
     exit_on_error,
     raise_of_machine,
 )
-from tests.support.command import WITH_TESTS
-
-ROOT = Path(__file__).parents[3]
+from tests.support.command import ROOT, WITH_TESTS, python
 
 
 class SafetensorError(Exception):
@@ -101,16 +99,12 @@ COMMAND = [sys.executable, "-m", "linkseek"]
     ("script", "library"), [(["-m", "linkseek", "search"], "regex"), (["app/search.py"], "pydantic")]
 )
 def test_ctrl_c_during_the_import_of_a_library(script, library, tmp_path):
-    (tmp_path / f"{library}.py").write_text("import signal; signal.raise_signal(signal.SIGINT)")
-    done = subprocess.run(
-        [sys.executable, *script, "question"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=WITH_TESTS | {"PYTHONPATH": f"{tmp_path}:{WITH_TESTS.get('PYTHONPATH', '')}"},
-        # what a shell starts in the background inherits an ignored SIGINT
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    (tmp_path / f"{library}.py").write_text("""
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # of a shell's background it would be ignored
+signal.raise_signal(signal.SIGINT)
+""")
+    done = python(*script, "question", PYTHONPATH=f"{tmp_path}:{WITH_TESTS['PYTHONPATH']}")
     assert (done.returncode, done.stderr.strip()) == (130, "search: interrupted")
 
 
@@ -136,9 +130,7 @@ with exit_on_error("build", resumes=True):
     import library
     print("goes on")
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=WITH_TESTS
-    )
+    done = python("-c", code, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "\nbuild: interrupted; run the same command to resume\n"
 

@@ -112,8 +112,8 @@ def test_a_missing_option_is_named():
         ("encoder = 3", "options.toml: encoder: "),
         ("words = ", "not TOML"),
         ('config = "x"', 'unknown key "config"'),
-        ('index-name = "a\\u0000b"', "index_name: holds the character NUL"),
-        ('encoder = ["a\\u0000b"]', "encoder: holds the character NUL"),
+        ('index-name = "a\\u0000b"', "index_name: contains the character NUL"),
+        ('encoder = ["a\\u0000b"]', "encoder: contains the character NUL"),
         (f"words = {10**20}", "words: the number has more than 64 bits"),
         (f"words = 1{'0' * 5000}", "options.toml: a number has too many digits"),
         (f"words = {'[' * 50_000}", "options.toml: nested too deeply"),
@@ -128,10 +128,10 @@ def test_what_does_not_fit_in_a_file_is_a_usage_error(config, text, message):
 
 
 def test_paths_that_nothing_can_name_are_refused(tmp_path, config):
-    with pytest.raises(UsageError, match="corpus: holds the character NUL"):
+    with pytest.raises(UsageError, match="corpus: contains the character NUL"):
         parse("--config", config('corpus = "a\\u0000b"'))
     (tmp_path / "circle").symlink_to("circle")
-    for path, message in ((tmp_path / "circle" / "x", "in a circle"), ("\udcff", "is not UTF-8")):
+    for path, message in ((tmp_path / "circle" / "x", "form a circle"), ("\udcff", "is not UTF-8")):
         with pytest.raises(UsageError, match=message):
             parse("--corpus", str(path))
     assert parse("--corpus", "missing").corpus == Path("missing")

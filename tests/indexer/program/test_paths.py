@@ -175,7 +175,7 @@ def test_names_in_the_manifests_of_a_strangers_index(name, tmp_path):
 def test_a_manifest_cannot_make_a_file_of_the_user_a_part_of_the_index(name, tmp_path):
     folder = index_with(tmp_path / "i", "documents", name.format(tmp_path / "i"))
     (folder / "thesis.txt").write_text("years\n")
-    with pytest.raises(UsageError, match=r"it holds .*, and the new index would replace it"):
+    with pytest.raises(UsageError, match=r"it contains .*, but would be replaced"):
         check_place(folder)
 
 

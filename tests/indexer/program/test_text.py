@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from linkseek.indexer.program.text import (
@@ -17,7 +14,7 @@ from linkseek.indexer.program.text import (
     short_duration,
     without_hidden,
 )
-from tests.support.command import WITH_TESTS
+from tests.support.command import python
 
 _THREADS = """
 import sys
@@ -30,7 +27,7 @@ with ThreadPoolExecutor(8) as pool:
 
 
 def test_lines_of_threads_stay_in_one_piece():
-    done = subprocess.run([sys.executable, "-c", _THREADS], capture_output=True, text=True, env=WITH_TESTS)
+    done = python("-c", _THREADS)
     assert sorted(done.stderr.splitlines()) == sorted(f"line {n}" for n in range(4000))
 
 

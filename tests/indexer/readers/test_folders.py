@@ -139,7 +139,7 @@ def test_other_files_are_counted_by_suffix(name: str, folder: Path) -> None:
         (folder / other).write_bytes(b"x")
     _, ignored, errors = read_all(name, folder)
     assert errors == []
-    assert ignored == {".png": 2, "without suffix": 1, "with another suffix": 1}
+    assert ignored == {".png": 2, "without suffix": 1, "with other suffixes": 1}
 
 
 def test_links_that_lead_outside_and_loops_are_not_followed(name: str, folder: Path) -> None:
@@ -435,7 +435,7 @@ def test_a_listing(folder: Path) -> None:
         ListedFile("a.md", 3, 7, same_as="b/c.md"),
         ListedFile("b/c.md", 3, 7),
         ListedFile("b/root", ignored="symbolic link to a folder"),
-        ListedFile("gone.md", ignored="symbolic link to nothing"),
+        ListedFile("gone.md", ignored="broken symbolic link"),
     ]
     (folder.parent / "alias").symlink_to(folder)
     assert list_folder(folder.parent / "alias") == list_folder(folder)

@@ -238,7 +238,7 @@ def test_pyserini_broken_entries_are_named_and_cost_only_themselves(tmp_path: Pa
     assert 'entry 3: the field "contents" is missing' in told["skipped"]["malformed"]["examples"][1]
 
     path = write(tmp_path / "b", '[{"id": 1, "contents": "x"}, {"id": 2')
-    assert problem(path).message == f"{path}, after entry 1: the JSON is cut off"
+    assert problem(path).message == f"{path}, after entry 1: the JSON ends early"
     path = write(tmp_path / "c", '{\n"id": 1,\n"contents": "x"\n}\n{\n"id": 2}')
     assert f"{path}, its object: not JSON" in problem(path).message
     path = write(tmp_path / "d", '{"id": 1, "contents": "x"},\n{"id": 2, "contents": "x"},\n')

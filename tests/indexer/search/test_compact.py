@@ -179,7 +179,7 @@ def test_partitions_of_several_types_are_asked_one_by_one(partitions, tmp_path):
 
 def test_partitions_of_other_dimensions_are_refused(partitions, tmp_path):
     other = build(tmp_path, np.ascontiguousarray(VECTORS[:, :8]))
-    with pytest.raises(DamagedIndexError, match="partitions of other dimensions"):
+    with pytest.raises(DamagedIndexError, match="partitions of different dimensions"):
         PartitionedVectors([*partitions, other])
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import faiss
@@ -23,7 +21,7 @@ from linkseek.indexer.search.faiss_index import (
     search_parameters,
 )
 from linkseek.indexer.search.faiss_tools import recall, training_sample
-from tests.support.command import run_forked
+from tests.support.command import python, run_forked
 from tests.support.manifests_made import vectors_part
 
 ROWS, DIMENSION = 2000, 32
@@ -241,7 +239,7 @@ def test_auto_is_flat_while_that_fits(monkeypatch):
 def test_a_string_that_faiss_cannot_use_is_refused_with_examples(factory):
     with pytest.raises(UsageError) as caught:
         empty_index(factory, DIMENSION, 10_000)
-    assert caught.value.message.startswith(f"--faiss {factory}: FAISS makes no index from it for 32 dim")
+    assert caught.value.message.startswith(f"--faiss {factory}: FAISS cannot make it for 32 dim")
     assert "Examples: auto, Flat, compact, HNSW32" in caught.value.hint
     assert "/project/" not in caught.value.message
 
@@ -309,7 +307,7 @@ for size in [0, 1, 4, 10, 50, 100, 200, len(content) // 2, len(content) - 4096, 
     except DamagedIndexError as error:
         print("refused" if str(path) in error.message else error.message)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    done = python("-c", script)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:9] == ["refused"] * 9  # a byte may be missing in what is mapped
 

@@ -65,7 +65,7 @@ def test_the_vectors_of_a_flat_index_are_mapped_as_they_are(flat, tmp_path):
     vectors = flat.flat_vectors()
     assert vectors.dtype == np.float16
     np.testing.assert_array_equal(vectors, VECTORS)
-    with pytest.raises(UsageError, match="HNSW8 index does not hold its vectors"):
+    with pytest.raises(UsageError, match="HNSW8 index does not store its vectors"):
         build(tmp_path / "other", "HNSW8").flat_vectors()
 
 
@@ -99,7 +99,7 @@ def test_vectors_that_the_gpus_do_not_hold_stay_on_the_cpu_unless_they_are_asked
     assert on_device(flat, "auto") is flat
     assert "searching vectors on the CPU (cpu has 3.1 MB of free memory" in capsys.readouterr().err
     elsewhere = on_device(flat, "cuda")
-    assert "each search copies all vectors there" in capsys.readouterr().err
+    assert "each search copies all vectors to the GPU" in capsys.readouterr().err
     assert_same(elsewhere.search(QUERIES, 20), flat.search(QUERIES, 20))
 
 
@@ -165,7 +165,7 @@ def test_questions_that_are_no_numbers_are_refused(tmp_path, gpus, factory):
 
 
 @pytest.mark.skipif(
-    not hasattr(faiss, "GpuIndex"), reason="this FAISS is not built for GPUs: install the extra [gpu]"
+    not hasattr(faiss, "GpuIndex"), reason="this build of FAISS lacks GPU support: install the extra [gpu]"
 )
 @pytest.mark.parametrize("gpus_there", [["cuda:0"], ["cuda:0", "cuda:1"]], ids=["one", "two"])
 @pytest.mark.parametrize("factory", [FLAT, "compact", "SQ8", "HNSW8", "IVF8,SQfp16"])

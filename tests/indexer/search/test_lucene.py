@@ -5,10 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import os
 import random
-import subprocess
-import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +17,7 @@ from linkseek.indexer.program.errors import DamagedIndexError, InputError, Machi
 from linkseek.indexer.search.jvm import java_threads
 from linkseek.indexer.search.lucene_index import BM25, MAX_QUERY_CHARACTERS, Dirichlet, LuceneIndex
 from linkseek.indexer.search.lucene_writer import build_lucene
-from tests.support.command import run_forked
+from tests.support.command import python, run_forked
 
 WORDS = "amber birch cedar delta ember fjord grove haven inlet juniper kelp lagoon".split()
 PASSAGES = [
@@ -343,12 +340,6 @@ if os.fork() == 0:
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 42
 """
-    environment = os.environ | {"JAVA_HOME": "/nowhere", "JVM_PATH": "/nowhere/libjvm.so"}
-    environment["PATH"] = "/nowhere"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    environment = {"JAVA_HOME": "/nowhere", "JVM_PATH": "/nowhere/libjvm.so", "PATH": "/nowhere"}
+    done = python("-W", "ignore", "-c", program, **environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

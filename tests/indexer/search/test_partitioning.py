@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import psutil
 import pytest
 
 from linkseek.indexer.build import SAMPLE, verify
-from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.updating.growth import update_index
@@ -37,9 +36,8 @@ from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.fusion import reciprocal_rank
 from linkseek.retriever.search.searchers import Bm25, Dense, QueryLikelihood
 from tests.support.fake_encoder import FakeEncoder
-from tests.support.tiny_corpus import linked_rows, write_jsonl
-
-Build = Callable[..., Path]
+from tests.support.small_index import TINY, built
+from tests.support.tiny_corpus import linked_rows
 
 
 def open_fake(name: str, title: bool) -> FakeEncoder:
@@ -48,20 +46,12 @@ def open_fake(name: str, title: bool) -> FakeEncoder:
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> OpenIndex:
-    path = tmp_path_factory.mktemp("sample") / "whole"
-    build_index(path, BuildPlan(SAMPLE, encoders=["fake"], processes=1), open_fake)
-    return OpenIndex.open(path)
+    return built(tmp_path_factory.mktemp("sample") / "whole", SAMPLE, encoders=["fake"])
 
 
 @pytest.fixture
-def build(tmp_path: Path) -> Build:
-    def run(name: str, rows: Iterable[dict[str, Any]], **options: Any) -> Path:
-        corpus = write_jsonl(tmp_path / f"{name}.jsonl", rows)
-        plan = {"passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1} | options
-        build_index(tmp_path / name, BuildPlan(corpus, **plan), open_fake)
-        return tmp_path / name
-
-    return run
+def build(tmp_path):
+    return lambda name, rows, **options: built(tmp_path / name, rows, **TINY | options).path
 
 
 def rankings(index: OpenIndex, queries: Sequence[Query]) -> dict[str, Ranking]:
@@ -172,7 +162,7 @@ def test_it_replaces_an_index_but_no_file_of_the_user(build, tmp_path):
     whole, place = build("whole", linked_rows(30)), tmp_path / "made"
     split_index(place, whole, 3)
     assert len(split_index(place, whole, 2).partitions) == 2
-    build_index(place, BuildPlan(tmp_path / "whole.jsonl", bm25=False, processes=1), open_fake)  # and back
+    built(place, linked_rows(30), bm25=False)  # and back
     assert split_index(place, whole, 2).verify() is None
     (place / "partitions" / "00001" / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match="notes"):
@@ -192,11 +182,6 @@ def test_the_command_joins_and_splits(build, tmp_path, capsys):
 # --- partitions that are changed in place ----------------------------------------------------------
 
 
-def rebuild(place: Path, corpus: Path, encoder: FakeEncoder, **options: Any) -> None:
-    plan = {"passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1} | options
-    build_index(place, BuildPlan(corpus, **plan), lambda name, title: encoder)
-
-
 @pytest.mark.parametrize(
     ("encoder", "options", "words"),
     [
@@ -212,7 +197,7 @@ def test_a_partition_with_other_vectors_is_refused(build, tmp_path, encoder, opt
     rows = linked_rows(30)
     parts = [build("a", rows[:15]), build("b", rows[15:])]
     made = join_indexes(tmp_path / "made", parts)
-    rebuild(made.partitions[1].path, tmp_path / "b.jsonl", encoder, **options)
+    built(made.partitions[1].path, rows[15:], encoder, **TINY | options)
     with pytest.raises(MismatchError, match=f"made: partition 2 differs from the first in {words}") as raised:
         OpenIndex.open(made.path)
     assert "linkseek partition" in raised.value.hint
@@ -226,8 +211,7 @@ def test_a_partition_whose_links_changed_is_refused(build, tmp_path):
     """With the same passages: the links of the whole would be those of the documents before."""
     rows = linked_rows(20)
     made = join_indexes(tmp_path / "made", [build("a", rows[:10]), build("b", rows[10:])])
-    corpus = write_jsonl(tmp_path / "b.jsonl", [row | {"links": []} for row in rows[10:]])
-    rebuild(made.partitions[1].path, corpus, FakeEncoder("fake"))
+    built(made.partitions[1].path, [row | {"links": []} for row in rows[10:]], **TINY)
     with pytest.raises(DamagedIndexError, match="one of its partitions was changed"):
         OpenIndex.open(made.path)
 
@@ -260,9 +244,9 @@ def test_a_source_that_is_replaced_while_it_is_split(build, tmp_path, monkeypatc
         build("whole", linked_rows(40))
 
     monkeypatch.setattr(partitioning, "link_tree", link_and_replace)
-    with pytest.raises(BusyError, match="a new index has replaced it meanwhile"):
+    with pytest.raises(BusyError, match="a new index has since replaced it"):
         split_index(tmp_path / "made", whole, 2)
-    with pytest.raises(BusyError, match="a new index has replaced it meanwhile"):
+    with pytest.raises(BusyError, match="a new index has since replaced it"):
         join_indexes(tmp_path / "made", [whole])
 
 

@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.search.faiss_tools import import_faiss
 from linkseek.retriever.links.source import LinkSource
 from tests.support.accepted import accept
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.tiny_corpus import linked_rows, write_jsonl
+from tests.support.small_index import TINY, built
+from tests.support.tiny_corpus import linked_rows
 
 ARRAYS = [
     *(f"links/{name}.npy" for name in ("target", "passage", "start", "end", "offsets")),
@@ -35,10 +33,7 @@ CHANGES: dict[str, Callable[[np.ndarray], None]] = {
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
-    corpus = write_jsonl(tmp_path / "c.jsonl", linked_rows(12))
-    plan = BuildPlan(corpus, passage_words=10, bm25=False, encoders=["fake"], processes=1, faiss="IVF2,Flat")
-    build_index(tmp_path / "index", plan, lambda name, title: FakeEncoder(name, title=title))
-    return tmp_path / "index"
+    return built(tmp_path / "index", linked_rows(12), **TINY, faiss="IVF2,Flat").path
 
 
 def use(path: Path) -> None:
@@ -94,5 +89,5 @@ def test_row_numbers_of_vectors_that_no_passage_has_are_named(index: Path) -> No
         ids += 1_000_000
     faiss.write_index(vectors, str(file))
     accept(file)
-    with pytest.raises(DamagedIndexError, match="index: its vectors have other row numbers"):
+    with pytest.raises(DamagedIndexError, match="index: its row numbers differ"):
         OpenIndex.open(index).dense().search(np.ones((1, 32), np.float32), 3, nprobe=2)

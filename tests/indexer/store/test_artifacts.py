@@ -309,7 +309,7 @@ def test_a_folder_of_the_user_with_the_name_of_a_workspace_is_kept(tmp_path, fre
     file = tmp_path / "index.linkseek-building" / path
     file.parent.mkdir(parents=True)
     file.write_text("mine")
-    with pytest.raises(UsageError, match="holds files that are not of a build"):
+    with pytest.raises(UsageError, match="contains files that no build made"):
         Workspace(tmp_path / "index", fresh=fresh).__enter__()
     assert file.read_text() == "mine"
 
@@ -490,7 +490,7 @@ def test_a_folder_that_is_no_index_is_never_replaced(tmp_path):
     place = tmp_path / "thesis"
     place.mkdir()
     (place / "chapter-1.txt").write_text("years of work")
-    with pytest.raises(UsageError, match=r"is not an index \(it holds chapter-1\.txt\)"):
+    with pytest.raises(UsageError, match=r"is not an index \(it contains chapter-1\.txt\)"):
         publish(place, "content")
     assert files(place) == {"chapter-1.txt": b"years of work"}
     with pytest.raises(UsageError, match="is a file"):
@@ -509,7 +509,7 @@ def test_a_file_of_the_user_in_a_folder_named_like_a_part_is_never_deleted(tmp_p
         place.unlink()
     publish(index, "first")
     (index / "documents" / "notes.md").write_text("mine")
-    with pytest.raises(UsageError, match=r"it holds documents/notes\.md"):
+    with pytest.raises(UsageError, match=r"it contains documents/notes\.md"):
         publish(index, "second")
     assert (index / "documents" / "notes.md").read_text() == "mine"
 
@@ -559,9 +559,9 @@ def test_a_place_without_a_name_is_refused(place, tmp_path, monkeypatch):
         ("index/sampel", "no index here", "Did you mean index/sample? To build one: "),
         ("index/nope", "no index here", "There are: index/sample, index/wiki. To build one: "),
         ("wiki", "no index here", "Did you mean index/wiki? To build one: "),
-        ("pages", "not an index (it holds 1 .md)", "linkseek build --corpus pages --index index/pages"),
-        ("a.jsonl", "a file, and an index is a folder", "linkseek build --corpus a.jsonl --index index/a"),
-        ("empty", "not an index (it holds nothing)", "linkseek build --corpus FILE --index empty"),
+        ("pages", "not an index (it contains 1 .md)", "linkseek build --corpus pages --index index/pages"),
+        ("a.jsonl", "a file, but an index is a folder", "linkseek build --corpus a.jsonl --index index/a"),
+        ("empty", "not an index (it contains nothing)", "linkseek build --corpus FILE --index empty"),
     ],
 )
 def test_what_is_no_index_is_told_from_a_damaged_one(tmp_path, monkeypatch, path, problem, hint):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,18 @@ from linkseek.indexer.store.manifest_files import OWN_HASH, read_index_manifest,
 from linkseek.indexer.store.manifests import IndexManifest, VectorsPart
 from tests.support.accepted import alter, manifest_bytes
 from tests.support.manifests_made import index_manifest, vectors_part
+from tests.support.small_index import TINY, built
+from tests.support.tiny_corpus import linked_rows
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    return built(tmp_path_factory.mktemp("made") / "index", linked_rows(), **TINY).path
+
+
+@pytest.fixture
+def index_of_its_own(made, index_path) -> None:
+    shutil.copytree(made, index_path)
 
 
 def every_manifest(index: Path) -> list[Path]:
@@ -44,8 +57,8 @@ def test_what_is_read_is_written_again_byte_for_byte(build, index_path, options)
         assert list(orjson.loads(before))[-1] == OWN_HASH
 
 
-def test_keys_of_a_newer_version_are_kept(build, index_path):
-    build()
+@pytest.mark.usefixtures("index_of_its_own")
+def test_keys_of_a_newer_version_are_kept(index_path):
     folder = index_path / "dense" / "fake"
     values = read_json(folder / "manifest.json") | {"from_tomorrow": {"a": [1, {"b": None}]}}
     values["encoder"]["from_tomorrow"] = [1.5]
@@ -95,8 +108,8 @@ KEYS: dict[str, list[tuple[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("part", "key", "value"), [(p, k, v) for p, pairs in KEYS.items() for k, v in pairs])
-def test_a_damaged_value_is_named_with_file_and_key(build, index_path, part, key, value):
-    build()
+@pytest.mark.usefixtures("index_of_its_own")
+def test_a_damaged_value_is_named_with_file_and_key(index_path, part, key, value):
     path = index_path / part / "manifest.json"
     alter(path, **{key: value})
     with pytest.raises(DamagedIndexError) as raised:
@@ -105,8 +118,8 @@ def test_a_damaged_value_is_named_with_file_and_key(build, index_path, part, key
 
 
 @pytest.mark.parametrize("levels", [200, 300, 1000])
-def test_a_manifest_nested_too_deeply_is_damage(build, index_path, levels):
-    build()
+@pytest.mark.usefixtures("index_of_its_own")
+def test_a_manifest_nested_too_deeply_is_damage(index_path, levels):
     path = index_path / "passages" / "manifest.json"
     deep = b'"deep":' + b'{"a":' * levels + b"1" + b"}" * levels
     whole = b"{" + deep + b"," + path.read_bytes().lstrip()[1:]
@@ -115,9 +128,8 @@ def test_a_manifest_nested_too_deeply_is_damage(build, index_path, levels):
         OpenIndex.open(index_path)
 
 
-def test_nothing_in_a_record_can_be_changed(build, index_path):
-    build()
-    index = OpenIndex.open(index_path)
+def test_nothing_in_a_record_can_be_changed(made):
+    index = OpenIndex.open(made)
     records: list[Any] = [index.manifest, index.manifest.counts, *index.parts.values()]
     for record in records:
         with pytest.raises(ValidationError, match="frozen"):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from linkseek.indexer.store.outputs import (
     remove_written,
     write_output,
 )
-from tests.support.command import WITH_TESTS
+from tests.support.command import python
 
 
 def names(folder: Path) -> list[str]:
@@ -43,7 +41,7 @@ def test_a_file_of_ours_that_the_user_changed_is_theirs(tmp_path):
     path = tmp_path / "report.md"
     write_output(path, b"ours")
     path.write_text("ours, with my notes")
-    with pytest.raises(UsageError, match="it was changed since"):
+    with pytest.raises(UsageError, match="was changed since"):
         check_replaceable(path)
     remove_outputs(path, tmp_path / "missing")
     assert path.read_text() == "ours, with my notes"
@@ -202,9 +200,7 @@ while status:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each moment is tried in a fork")
 @pytest.mark.parametrize("how", ["killed", "full"])
 def test_stopped_at_each_change_of_the_disk_the_same_writes_succeed_afterwards(tmp_path, how):
-    done = subprocess.run(
-        [sys.executable, "-c", _STOPPED, tmp_path, how], env=WITH_TESTS, capture_output=True, text=True
-    )
+    done = python("-c", _STOPPED, tmp_path, how)
     assert (done.returncode, done.stderr) == (0, "")
     folders = list(tmp_path.iterdir())
     contents = [(folder / "b.txt").read_bytes() for folder in folders]

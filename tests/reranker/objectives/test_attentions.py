@@ -72,9 +72,7 @@ def test_batches_do_not_matter(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert attentions.of([]) == []
 
 
-def test_one_thread_reads_whatever_the_number_of_processes(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_thread_reads_whatever_the_number_of_processes(folder, monkeypatch):
     attentions, before, threads = Attentions(str(folder)), torch.get_num_threads(), []
     weights = attentions._weights
     monkeypatch.setattr(

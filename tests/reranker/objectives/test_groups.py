@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from linkseek.indexer.index import OpenIndex
 from linkseek.reranker.objectives.link_groups import LinkGroups
 from linkseek.retriever.links.source import LinkSource
 from tests.support.link_graphs import Links, graphs, topology_from
+from tests.support.small_index import built
 
 
 def make(passages: list[int], links: Links) -> LinkGroups:
@@ -86,15 +86,8 @@ def test_no_links() -> None:
 
 @pytest.mark.realdata
 def test_counts_on_a_real_corpus(shared_data, tmp_path) -> None:
-    from linkseek.indexer.building.builder import build_index
-    from linkseek.indexer.building.plan import BuildPlan
-
-    build_index(
-        tmp_path / "i",
-        BuildPlan(shared_data / "archwiki/docs.jsonl.zst", bm25=False, min_words=0),
-        lambda name, title: None,
-    )
-    source = LinkSource(OpenIndex.open(tmp_path / "i"))
+    archwiki = shared_data / "archwiki/docs.jsonl.zst"
+    source = LinkSource(built(tmp_path / "i", archwiki, bm25=False, min_words=0))
     graph, offsets = source.index.links, np.asarray(source.index.passages.offsets)
     links = list(zip(graph.passage.tolist(), graph.target.tolist(), strict=True))
     found = LinkGroups(source.topology).counts()

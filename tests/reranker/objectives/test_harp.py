@@ -275,9 +275,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_with_an_encoder_the_same_draws_give_the_same(
-    source: ContrastSource, encoder: str, task: type[Harp]
-) -> None:
+def test_with_an_encoder_the_same_draws_give_the_same(source, encoder, task):
     found = mined(source, task(encoder))
     assert found == mined(source, task(encoder))
     assert found

@@ -205,10 +205,3 @@ def test_documents_shorter_than_a_segment(tmp_path: Path) -> None:
         ("a#0", "b", frozenset({"d"})),
         ("a#0", "c", frozenset({"d"})),
     }
-
-
-def test_no_links(tmp_path: Path) -> None:
-    source = ContrastSource(make_index(tmp_path, [document("a", "Text [x]."), document("b", "To [b].")]))
-    for stage in STAGES:
-        assert len(rows_of(stage(), source)) == 0
-        assert "needs links between documents" in stage().why_none(source)

@@ -73,9 +73,7 @@ def test_how_often_a_word_is_kept(collection: Collection) -> None:
 
 @pytest.mark.parametrize("threshold", [1.0, 0.001])
 @pytest.mark.parametrize("text", [TEXTS[0], "rare of", "tree"])
-def test_the_sampler_draws_by_the_table_of_all_probabilities(
-    collection: Collection, threshold: float, text: str
-) -> None:
+def test_the_sampler_draws_by_the_table_of_all_probabilities(collection, threshold, text):
     kept, model = collection.keep_probabilities(threshold), DocumentModel(collection, words_of(text), 2.2)
     table = model.probabilities(range(6)) * kept
     drawn = Sampler(collection, kept, 2.2).draw(model, 40_000, np.random.default_rng(3))

@@ -191,7 +191,7 @@ def test_copies_of_the_relevant_passage_are_no_negatives(config, data, tmp_path)
         row["hard_negative_ctxs"] = [row["positive_ctxs"][0] | {"passage_id": None}] * 2
         row["negative_ctxs"] = []
     pairs = write_pairs(tmp_path / "copies.jsonl", rows)
-    with pytest.raises(InputError, match="none of 12 labelled pairs has a passage that is not relevant"):
+    with pytest.raises(InputError, match="none of 12 labelled pairs has a negative"):
         finetune(config(), f'data.pairs=["{pairs}"]')
 
 

@@ -32,6 +32,8 @@ from linkseek.reranker.training.run_groups import CandidateTexts, judged_groups
 from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.training.samples.sample_table import Sample
+from tests.support.rankings import judged_files
+from tests.support.tiny_corpus import write_jsonl
 from tests.support.tiny_models import save_tiny_reranker
 from tests.support.tiny_training import pair_rows, write_pairs
 
@@ -57,11 +59,9 @@ def test_pairs_become_groups_with_their_hard_negatives(tmp_path):
 def test_pairs_without_a_negative_are_skipped_with_a_note_and_alone_are_an_error(tmp_path, capfd):
     rows = pair_rows(4, hard=2) + pair_rows(3, seed=1, negatives=0, hard=0)
     assert len(groups(tmp_path, rows)) == 4
-    assert "3 pairs without a passage that is not relevant are skipped" in capfd.readouterr().err
+    assert "3 pairs without a negative are skipped" in capfd.readouterr().err
     (tmp_path / "other").mkdir()
-    with pytest.raises(
-        InputError, match="none of 3 labelled pairs has a passage that is not relevant"
-    ) as caught:
+    with pytest.raises(InputError, match="none of 3 labelled pairs has a negative") as caught:
         groups(tmp_path / "other", rows[4:])
     assert "linkseek negatives" in caught.value.hint
 
@@ -96,7 +96,7 @@ def test_judged_groups_have_the_most_relevant_first_each_with_results_that_are_n
 def test_a_run_is_stored_by_rows_which_are_read_when_they_are_drawn(judged, tmp_path, monkeypatch):
     stored = open_groups(judged, False, tmp_path, data_sha256(judged))
     file = next(tmp_path.glob("groups-*.arrow"))
-    assert b"question 0" in file.read_bytes()
+    assert b"ask q0" in file.read_bytes()
     texts = [p.text.encode() for p in OpenIndex.open(judged.index).passages if len(p.text) > 20]
     assert texts and not any(text in file.read_bytes() for text in texts)
     read = []
@@ -112,16 +112,12 @@ def judged(build, index_path, corpus, tmp_path) -> GroupSettings:
     rows = [json.loads(line) for line in corpus.read_text().splitlines()]
     for number, row in enumerate(rows):
         row["url"] = f"http://x/{number}"
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl(corpus, rows)
     build(passage_words=0)
     ids = [p.id for p in OpenIndex.open(index_path).passages][:9]
-    run, qrels, queries = tmp_path / "r.trec", tmp_path / "q.txt", tmp_path / "q.jsonl"
-    run.write_text(
-        "".join(f"q{q} Q0 {d} {n} {9 - n} t\n" for q in range(6) for n, d in enumerate([*ids[q:], "gone"]))
-    )
-    qrels.write_text("".join(f"q{q} 0 {ids[q + 1]} 1\n" for q in range(6)))
-    queries.write_text("".join(json.dumps({"id": f"q{q}", "text": f"question {q}"}) + "\n" for q in range(6)))
-    return GroupSettings(index=index_path, run=run, qrels=qrels, queries=queries, depth=3)
+    run = {f"q{q}": [*ids[q:], "gone"] for q in range(6)}
+    files = judged_files(tmp_path, run, {f"q{q}": ids[q + 1] for q in range(6)})
+    return GroupSettings(index=index_path, **files, depth=3)
 
 
 def test_a_run_with_judgements_becomes_groups_of_documents_with_or_without_address(judged, tmp_path):
@@ -130,7 +126,7 @@ def test_a_run_with_judgements_becomes_groups_of_documents_with_or_without_addre
         stored = open_groups(judged, url, tmp_path, data_sha256(judged))
         pair = stored[0].record
         relevant = passages[1]
-        assert (pair.query, stored[0].place) == ("question 0", "r.trec, query q0")
+        assert (pair.query, stored[0].place) == ("ask q0", "r.trec, query q0")
         assert pair.positive.text == relevant.text and pair.positive.id == relevant.id
         assert re.fullmatch(form.replace("T", re.escape(relevant.title)), pair.positive.title)
         assert [c.id for c in pair.hard_negatives] == [passages[0].id, passages[2].id]
@@ -139,7 +135,7 @@ def test_a_run_with_judgements_becomes_groups_of_documents_with_or_without_addre
 def test_judgements_of_empty_texts_are_skipped_and_counted(judged, tmp_path, capfd, monkeypatch):
     """Cranfield judges document 995, which is empty."""
     whole = open_groups(judged, False, tmp_path, "1" * 64)
-    assert whole[1].record.query == "question 1" and len(whole) == 6
+    assert whole[1].record.query == "ask q1" and len(whole) == 6
     empty = OpenIndex.open(judged.index).passages[2].id
     read = CandidateTexts.__call__
     monkeypatch.setattr(
@@ -151,7 +147,7 @@ def test_judgements_of_empty_texts_are_skipped_and_counted(judged, tmp_path, cap
     )
     table = open_groups(judged, False, tmp_path, "2" * 64)
     pairs = [table[row].record for row in range(len(table))]
-    assert [pair.query for pair in pairs] == [f"question {n}" for n in (0, 2, 3, 4, 5)]
+    assert [pair.query for pair in pairs] == [f"ask q{n}" for n in (0, 2, 3, 4, 5)]
     assert all(empty != other.id for pair in pairs for other in pair.hard_negatives)
     assert "1 judgements of empty texts are skipped" in capfd.readouterr().err
 

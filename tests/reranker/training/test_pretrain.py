@@ -331,6 +331,6 @@ def test_a_stage_without_contrasts_says_so_and_the_others_go_on(data, tmp_path, 
     out = pretrain(path, f"stages.2.contrasts=['{tmp_path}/empty.jsonl']", "stages.2.weights=[]")
     assert "stage rop has no contrasts and is skipped" in capsys.readouterr().err
     assert {line["stage"] for line in read_log(out / "log.jsonl")} == {"head", "hp"}
-    with pytest.raises(InputError, match="no stage has a contrast"):
+    with pytest.raises(InputError, match="no stage has contrasts"):
         path = write_config(data, tmp_path / "none")
         pretrain(path, f"stages=[{{name='a',contrasts=['{tmp_path}/empty.jsonl']}}]")

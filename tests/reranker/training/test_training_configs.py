@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 from typing import get_args
@@ -26,6 +25,7 @@ from linkseek.retriever.models.locations import find_model
 from linkseek.retriever.training.config import MlmConfig, TrainConfig
 from linkseek.retriever.training.log import read_log
 from tests.support.command import ROOT, train_here
+from tests.support.rankings import judged_files
 from tests.support.tiny_training import (
     pair_rows,
     save_bert,
@@ -195,12 +195,10 @@ def test_a_fine_tuning_takes_a_step(path, data, build, index_path, tmp_path, com
 
 def judged_run(index_path: Path, folder: Path) -> list[str]:
     ids = [passage.id for passage in OpenIndex.open(index_path).passages][:4]
-    run, qrels, queries = (folder / name for name in ("run.trec", "qrels.txt", "queries.jsonl"))
-    run.write_text("".join(f"q{q} Q0 {d} {n} {9 - n} t\n" for q in range(6) for n, d in enumerate(ids)))
-    qrels.write_text("".join(f"q{q} 0 {ids[q % 3]} 1\n" for q in range(6)))
-    queries.write_text("".join(json.dumps({"id": f"q{q}", "text": f"ask {q}"}) + "\n" for q in range(6)))
-    return [f"data.{name}='{path}'" for name, path in
-            {"index": index_path, "run": run, "qrels": qrels, "queries": queries}.items()]  # fmt: skip
+    questions = [f"q{q}" for q in range(6)]
+    qrels = {q: ids[n % 3] for n, q in enumerate(questions)}
+    files = {"index": index_path} | judged_files(folder, dict.fromkeys(questions, ids), qrels)
+    return [f"data.{name}='{path}'" for name, path in files.items()]
 
 
 @each(PretrainConfig)

@@ -112,11 +112,11 @@ OWN = {
     "mlm": [
         (["model.layer=2"], UsageError, r'unknown key "layer" in \[model\]'),
         (["model.width=100"], UsageError, r"model\.width is 100"),
-        (["model.tokenizer=linkseek-static"], UsageError, "has no token for what is masked"),
+        (["model.tokenizer=linkseek-static"], UsageError, "has no mask token"),
     ],
     "train": [
         (["data.pairs=['{data}/none.jsonl']"], InputError, "no such file"),
-        (["texts.passage_tokens=65"], UsageError, "reads 64 tokens, and texts may have 65"),
+        (["texts.passage_tokens=65"], UsageError, "reads 64 tokens, but texts may have 65"),
         (["model.base={data}/static", "model.hidden_dropout=0"], UsageError, "no hidden_dropout"),
     ],
     "static": [
@@ -126,17 +126,17 @@ OWN = {
     "finetune": [
         (["data.pairs=['{data}/none.jsonl']"], InputError, "no such file"),
         (["dev.pairs=['{data}/none.jsonl']"], InputError, "no such file"),
-        (["texts.tokens=65"], UsageError, "reads 64 tokens, and texts may have 65"),
+        (["texts.tokens=65"], UsageError, "reads 64 tokens, but texts may have 65"),
         (["data.shots=33"], InputError, r"data\.shots is 33, and there are 32 queries"),
     ],
     "pretrain": [
         (["stages.1.contrasts=['none.jsonl']"], InputError, r"none\.jsonl: no such file"),
-        (["stages.1.weights=[1, 2]"], UsageError, "stage hp: weights are one for each file"),
-        (["stages.2.name=hp"], UsageError, "stage hp: the name is taken"),
+        (["stages.1.weights=[1, 2]"], UsageError, "stage hp: give one weight for each file"),
+        (["stages.2.name=hp"], UsageError, "stage hp: the name is used twice"),
         (["stages.1.epoch=2"], UsageError, r'unknown key "epoch" in \[stages\.1\]'),
         (["stages.3.epochs=2"], UsageError, "3 is not a table"),
         (["stages.epochs=2"], UsageError, r"Add its number: stages\.1\.epochs=VALUE"),
-        (["texts.tokens=65"], UsageError, "reads 64 tokens, and texts may have 65"),
+        (["texts.tokens=65"], UsageError, "reads 64 tokens, but texts may have 65"),
     ],
 }
 FAULTS = [

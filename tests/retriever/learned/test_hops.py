@@ -8,9 +8,6 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
-from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.learned.hop_features import OF_GRAPH, HopFeatures, hop_feature_names, hop_meaning
 from linkseek.retriever.learned.hop_graph import AlteredEdges, Articles, Edge, Noise, Similarity, open_edges
 from linkseek.retriever.learned.training import Examples, recall
@@ -18,23 +15,15 @@ from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.query_vectors import encoded_once, query_vectors
 from linkseek.retriever.search.query_words import terms
 from tests.support.linked_corpus import random_pages
-from tests.support.small_index import WordEncoder
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.small_index import WordEncoder, built
 
 QUERIES = [Query("1", "a river of tea near the moon"), Query("2", "harp"), Query("3", "stone moon tea")]
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hops")
-    corpus = write_jsonl(folder / "corpus.jsonl", random_pages(30))
-    encoder = WordEncoder()
-    build_index(
-        folder / "index",
-        BuildPlan(corpus, bm25=False, passage_words=12, encoders=["words"]),
-        lambda name, title: encoder,
-    )
-    return OpenIndex.open(folder / "index")
+    plan = {"bm25": False, "passage_words": 12, "encoders": ["words"]}
+    return built(tmp_path_factory.mktemp("hops") / "index", random_pages(30), **plan)
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import linkseek.retriever.links.topology as topology_module
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.links.topology import PassagePairs
 from linkseek.retriever.mining.miner import count_topologies
 from tests.support.link_graphs import graphs, topology_from
+from tests.support.small_index import built
 
 Graph = tuple[list[int], list[tuple[int, int]]]
 """(passages of each document, links as (passage, target document) in reading order)"""
@@ -113,18 +112,17 @@ def test_no_links_between_documents(links: list[tuple[int, int]]) -> None:
     assert topology.link_from_to(np.array([0]), np.array([1])).tolist() == [-1]
 
 
-def topologies(index: Path) -> tuple[int, ...]:
-    found = count_topologies(LinkSource(OpenIndex.open(index)).topology)
+def topologies(index: OpenIndex) -> tuple[int, ...]:
+    found = count_topologies(LinkSource(index).topology)
     return tuple(found[name] for name in ("dual_link", "co_mention", "co_mention_only", "k"))
 
 
 @pytest.mark.realdata
 def test_counts_on_wikipedia_for_schools(wikispeedia_index: Path) -> None:
-    assert topologies(wikispeedia_index) == (20_882, 17_905, 16_079, 54)
+    assert topologies(OpenIndex.open(wikispeedia_index)) == (20_882, 17_905, 16_079, 54)
 
 
 @pytest.mark.realdata
 def test_counts_on_a_wiki_of_manuals(shared_data: Path, tmp_path: Path) -> None:
     corpus = shared_data / "archwiki" / "docs.jsonl.zst"
-    build_index(tmp_path / "i", BuildPlan(corpus, bm25=False, min_words=0), lambda name, title: None)
-    assert topologies(tmp_path / "i") == (7_538, 2_377, 1_697, 15)
+    assert topologies(built(tmp_path / "i", corpus, bm25=False, min_words=0)) == (7_538, 2_377, 1_697, 15)

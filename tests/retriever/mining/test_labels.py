@@ -185,7 +185,7 @@ def test_what_is_missing_or_does_not_belong_is_named(label, tmp_path):
     write_jsonl(tmp_path / "other.jsonl", [{"id": "q9", "text": "?"}])
     with pytest.raises(InputError, match="the run has none of the questions"):
         label(queries="other.jsonl")
-    with pytest.raises(UsageError, match="no JSONL file"):
+    with pytest.raises(UsageError, match="not a JSONL file"):
         label("--output", tmp_path / "out.txt")
     nothing = write_qrels(tmp_path / "n.txt", "q1 0 a#0 0")
     with pytest.raises(InputError, match="none of 3 questions has a relevant passage") as caught:

@@ -152,9 +152,7 @@ def ends(*_: object) -> None:
     os._exit(1)
 
 
-def test_a_mining_process_that_ends_is_the_machines_fault(
-    index: OpenIndex, small_chunks: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mining_process_that_ends_is_the_machines_fault(index, small_chunks, monkeypatch):
     monkeypatch.setattr("linkseek.retriever.mining.drawing._read_call", ends)
     with pytest.raises(MachineError, match="a process that reads texts was ended"):
         list(Miner(index, CONTRASTS.mix("wlp", {}), processes=2).lines(100))
@@ -264,7 +262,7 @@ def test_a_corpus_without_links(tmp_path: Path, registry: Registry[Any]) -> None
     [
         ("propp", {}, "no objective propp"),
         ("", {}, "no objective "),
-        ("prop,ict,prop=2", {}, "prop is there twice"),
+        ("prop,ict,prop=2", {}, "prop is given twice"),
         ("prop=0", {}, "0 is not a valid weight"),
         ("prop=x", {}, "x is not a valid weight"),
         ("prop=inf,ict", {}, "inf is not a valid weight"),
@@ -296,9 +294,7 @@ def test_settings_go_to_those_that_have_them() -> None:
     assert mix.objectives["ict"].negatives == 3  # type: ignore[attr-defined]
 
 
-def test_every_setting_is_an_option_with_the_defaults_of_its_objectives(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_every_setting_is_an_option_with_the_defaults_of_its_objectives(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = " ".join(capsys.readouterr().out.split())
@@ -320,7 +316,7 @@ def test_harp_is_its_four_tasks_alike() -> None:
     assert mix.weights == {
         "prop": 3.0, "harp-rqp": 0.5, "harp-qdm": 0.5, "harp-rdp": 0.5, "harp-acm": 0.5,
     }  # fmt: skip
-    with pytest.raises(UsageError, match="harp-acm is there twice"):
+    with pytest.raises(UsageError, match="harp-acm is given twice"):
         CONTRASTS.mix("harp,harp-acm", {})
 
 
@@ -360,7 +356,7 @@ def test_the_command_lists_what_it_skips(tmp_path: Path, capsys: pytest.CaptureF
     ("arguments", "message"),
     [
         (["--objective", "ict"], "--output is missing"),
-        (["--objective", "ict", "--output", "c.tsv"], "c.tsv: no JSONL file"),
+        (["--objective", "ict", "--output", "c.tsv"], "c.tsv: not a JSONL file"),
         (["--objective", "ict", "--stats", "--negatives", "0"], "--negatives"),
     ],
 )

@@ -15,9 +15,8 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from linkseek.indexer.encoding.batches import encode_texts
-from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
-from linkseek.indexer.program.errors import InputError, MismatchError
+from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.models.bases import load_sentence_transformer, split_towers
 from linkseek.retriever.models.biencoder import BiEncoder, TextFormat, open_biencoder
 from linkseek.retriever.models.folders import base_folder, model_sha256
@@ -30,8 +29,6 @@ from linkseek.retriever.models.locations import (
     is_here,
     shipped_models,
 )
-from linkseek.retriever.ranking import Query
-from linkseek.retriever.search.searchers import Dense
 from linkseek.retriever.training.config import ModelSettings
 from linkseek.retriever.training.pair_models import open_model
 from tests.support.tiny_models import save_tiny
@@ -154,30 +151,6 @@ def test_a_model_by_path_has_its_own_pooling_and_length(tiny):
     np.testing.assert_allclose(ours, SentenceTransformer(str(tiny), device="cpu").encode(texts), atol=1e-5)
 
 
-def test_two_encoders_side_by_side_and_each_for_its_own_vectors(build, index_path, tiny, tmp_path):
-    other = save_tiny(tmp_path / "other", seed=1)
-    build(
-        encoders=[str(tiny), str(other)],
-        open_encoder=lambda name, title: open_biencoder(name, title=title, threads=1),
-    )
-    index = OpenIndex.open(index_path)
-    assert index.encoders == ["tiny", "other"]
-    encoders = {path.name: open_biencoder(str(path), threads=1) for path in (tiny, other)}
-    assert encoders["tiny"].identity["sha256"] != encoders["other"].identity["sha256"]
-    passages = [index.passages[row] for row in range(20)]
-    query = Query("q", f"{passages[4].title} {passages[4].text}")
-    for name, encoder in encoders.items():
-        tokens = encoder.tokenize_passages([p.title for p in passages], [p.text for p in passages])
-        stored = {part: index.dense(part).index.reconstruct_n(0, 20) for part in encoders}
-        own = stored.pop(name)
-        assert cosines(own, encode_texts(encoder, tokens)).min() >= 1 - 1e-3
-        [other] = stored.values()
-        assert cosines(own, other).max() < 0.9
-        assert Dense(index, encoder, name)([query], 3).scores[0, 0] == pytest.approx(1, abs=1e-2)
-    with pytest.raises(MismatchError, match=r"the encoder other .*, the encoder of the queries is tiny "):
-        Dense(index, encoders["tiny"], "other")
-
-
 def test_without_titles_the_vectors_are_those_of_the_text_alone(tiny):
     with_titles, without = (open_biencoder(str(tiny), title=t, precision="float32") for t in (True, False))
     assert without.identity | {"title": True} == with_titles.identity
@@ -208,7 +181,7 @@ def holding(name: str, content: bytes):
         (without("model.safetensors"), "no safetensors weights"),
         (without("modules.json"), r"not a sentence-transformers model \(modules.json is missing\)"),
         (without("config.json"), "cannot be loaded"),
-        (without("tokenizer.json", "tokenizer_config.json"), "its tokenizer knows no words"),
+        (without("tokenizer.json", "tokenizer_config.json"), "its tokenizer has no vocabulary"),
         (holding("model.safetensors", b"x" * 1000), "cannot be loaded"),
         (holding("modules.json", b"{"), "not JSON"),
         (holding("config.json", b"[]"), "cannot be loaded"),

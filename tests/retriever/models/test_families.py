@@ -38,6 +38,7 @@ from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
 from linkseek.retriever.models.checks.families import ALLOWED, Way, way_of
 from linkseek.retriever.models.late import LateEncoder, open_late
 from linkseek.retriever.models.sparse import open_sparse
+from tests.support.tiny_models import save
 
 WORDS = 60
 LENGTHS = (1, 50, 3, 30, 80)  # the last is longer than the model reads
@@ -140,7 +141,7 @@ def save_encoder(folder: Path, kind: str, *more: torch.nn.Module, **options) -> 
     """A bi-encoder of mean pooling and further modules. options: as of SentenceTransformer."""
     bare = save_transformer(folder.with_name(f"{folder.name}-bare"), kind, AutoModel)
     modules = [Transformer(str(bare)), Pooling(32, pooling_mode="mean"), *more]
-    SentenceTransformer(modules=modules, device="cpu", **options).save_pretrained(str(folder))
+    save(SentenceTransformer(modules=modules, device="cpu", **options), folder)
     return folder
 
 
@@ -191,7 +192,7 @@ def save_late(folder: Path, kind: str, *more: torch.nn.Module, **options) -> Pat
     dense = TokenDense(32, 16, bias=False, activation_function=None, module_input_name="token_embeddings")
     modules = [reader, dense, MultiVectorMask(["w3", "w5"]), TokenNormalize("token_embeddings")]
     prompts = {"query": "w1 w2 : ", "document": "w4 : "}
-    MultiVectorEncoder(modules=modules, device="cpu", prompts=prompts).save_pretrained(str(folder))
+    save(MultiVectorEncoder(modules=modules, device="cpu", prompts=prompts), folder)
     return folder
 
 

@@ -129,9 +129,7 @@ def use(kind: Any, folder: Path) -> None:
     st.lists(st.integers(0, 99), max_size=3),
     st.one_of(st.tuples(st.one_of(st.just(""), _KEYS), VALUES), _CODE_AT_ITS_PLACE),
 )
-def test_any_setting_of_a_model_is_used_or_refused(
-    model: Any, which: int, way: list[int], change: tuple[str, Any]
-) -> None:
+def test_any_setting_of_a_model_is_used_or_refused(model, which, way, change):
     """change: a key that every table gets, and its value; without a key, the value at the end of the way."""
     kind, folder = model
     key, new = change

@@ -16,6 +16,7 @@ from linkseek.indexer.encoding.batches import encode_texts, token_batches
 from linkseek.indexer.machine.devices import usable_cores
 from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
 from linkseek.retriever.models.torch_modes import SeeingRows, seeing
+from tests.support.tiny_models import save
 
 WIDTH = 64
 KINDS = {
@@ -55,7 +56,7 @@ def save_model(folder: Path, kind: str, window: int) -> Path:
 def save_encoder(folder: Path, kind: str, window: int, pooling: str = "mean") -> Path:
     transformer = Transformer(str(save_model(folder / "transformer", kind, window)))
     modules = [transformer, Pooling(WIDTH, pooling_mode=pooling), Normalize()]
-    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder / "encoder"))
+    save(SentenceTransformer(modules=modules, device="cpu"), folder / "encoder")
     return folder / "encoder"
 
 

@@ -26,7 +26,7 @@ def base(tmp_path: Path) -> Path:
 
 def test_a_folder_is_refused_until_it_is_saved_as_the_error_says(base, tmp_path):
     for open_it in (lambda: open_base(str(base)), lambda: open_start(str(base), 32)):
-        with pytest.raises(InputError, match="holds no safetensors weights") as caught:
+        with pytest.raises(InputError, match="contains no safetensors weights") as caught:
             open_it()
     (tmp_path / "model.safetensors").rename(base / "model.safetensors")
     assert "AutoModel.from_pretrained(NAME).save_pretrained(FOLDER), and AutoTokenizer" in caught.value.hint
@@ -41,5 +41,5 @@ def test_so_is_a_model_of_the_hub_that_has_no_others(base, monkeypatch):
 
     monkeypatch.setattr(locations, "find_model", find)
     monkeypatch.setattr(locations, "_cached_transformer", lambda name: base)
-    with pytest.raises(InputError, match=r"base someone/linkbert: .* holds no safetensors weights"):
+    with pytest.raises(InputError, match=r"base someone/linkbert: .* contains no safetensors weights"):
         find_base("someone/linkbert")

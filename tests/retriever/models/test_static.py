@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +20,9 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Dense as DenseSearch
+from tests.support.command import python
 from tests.support.tiny_corpus import write_jsonl
-from tests.support.tiny_models import save_model2vec, save_tiny
+from tests.support.tiny_models import save, save_model2vec, save_tiny
 
 TEXTS = ["", " ", "a b", "The sea. " * 400, "东京 naïve", *(f"tower {n} " * n for n in range(20))]
 
@@ -33,7 +32,7 @@ def save_static(folder: Path, *more: torch.nn.Module, seed: int = 0) -> Path:
     tiny = save_tiny(folder.with_name(f"{folder.name}-tokenizer"))
     tokenizer = Tokenizer.from_file(str(tiny / "tokenizer.json"))
     vectors = torch.randn(tokenizer.get_vocab_size(), 16, generator=torch.Generator().manual_seed(seed))
-    SentenceTransformer(modules=[StaticEmbedding(tokenizer, vectors), *more]).save_pretrained(str(folder))
+    save(SentenceTransformer(modules=[StaticEmbedding(tokenizer, vectors), *more]), folder)
     return folder
 
 
@@ -65,7 +64,7 @@ def test_a_model_that_was_opened_before_needs_no_library(tmp_path, monkeypatch):
         f"rows = open_biencoder({str(folder)!r}).encode_queries(['the sea']); "
         "print(rows.tobytes().hex(), 'torch' in sys.modules, 'sentence_transformers' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True).stdout
+    told = python("-c", asks).stdout
     assert told.split() == [rows.tobytes().hex(), "False", "False"]
 
 
@@ -128,7 +127,7 @@ def test_the_arithmetic_of_model2vec(tmp_path, arrays, normalized):
 @pytest.mark.parametrize("kind", [np.int8, np.uint8])
 def test_whole_numbers_are_no_vectors(tmp_path, kind):
     folder = save_model2vec(tmp_path / "model", embeddings=np.ones((10, 12), kind))
-    with pytest.raises(InputError, match="whole numbers") as caught:
+    with pytest.raises(InputError, match="its vectors are integers") as caught:
         open_biencoder(str(folder))
     assert "float" in caught.value.hint
 
@@ -159,5 +158,5 @@ def test_a_tokenizer_with_more_words_than_vectors_is_refused(tmp_path):
     tokenizer = json.loads(path.read_text())
     tokenizer["model"]["vocab"]["one more"] = 10_000
     path.write_text(json.dumps(tokenizer))
-    with pytest.raises(InputError, match="knows 10,001 words, the model has vectors of"):
+    with pytest.raises(InputError, match="has 10,001 words, the model has vectors for"):
         open_biencoder(str(folder))

@@ -35,7 +35,7 @@ def table(*texts: bytes) -> str:
         ({"normalizer": replace({"Regex": "(a+)+$"}, "")}, "a repetition within a repetition"),
         (
             {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(?:x|a*b){2,}"}}},
-            "may take for ever",
+            "may take forever",
         ),
         ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a" * 5000}}}, "5,000 characters"),
         ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": table(b"x" * 999)}}, "999 bytes"),

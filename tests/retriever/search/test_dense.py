@@ -53,14 +53,6 @@ def test_many_queries_equal_one_by_one_and_none_give_none(index):
     assert searcher([], 5).rows.shape == (0, 5)
 
 
-def test_beyond_the_corpus_there_is_nothing(index):
-    count = len(index.passages)
-    ranking = Dense(index, FakeEncoder("fake"))(QUERIES, count + 7)
-    assert ranking.rows.shape == (3, count + 7)
-    assert sorted(ranking.rows[0, :count].tolist()) == list(range(count))
-    assert (ranking.rows[:, count:] == -1).all() and np.isneginf(ranking.scores[:, count:]).all()
-
-
 @pytest.mark.parametrize("other", [FakeEncoder("fake", seed=1), FakeEncoder("another")])
 def test_another_encoder_is_refused_with_both_names(index, other):
     with pytest.raises(MismatchError) as caught:

@@ -171,7 +171,7 @@ def test_settings_of_one_vector_are_refused(training_data, tmp_path):
         key, value = ("dimension", 8) if value == "8" else ("train", value)
         with pytest.raises(UsageError, match=rf"model\.{key}"):
             run(settings(training_data, tmp_path, base, family=family, **{key: value}))
-    with pytest.raises(InputError, match="no weights of terms"):
+    with pytest.raises(InputError, match="no term weights"):
         run(settings(training_data, tmp_path, base, family="sparse"))
     path = settings(training_data, tmp_path, base, family="late")
     path.write_text(f'{path.read_text()}\n[teacher]\nscores = "kl"\n')

@@ -130,13 +130,13 @@ def test_vectors_of_another_encoder_are_refused(tiny, tmp_path, build, index_pat
     stored = tmp_path / "t.safetensors"
     teacher_vectors(open_biencoder(str(tiny)), texts, None, stored)
     other = open_biencoder(str(save_static(tmp_path / "static")))
-    with pytest.raises(MismatchError, match="holds vectors of another encoder"):
+    with pytest.raises(MismatchError, match="contains vectors of another encoder"):
         teacher_vectors(other, texts, None, stored)
     build(
         corpus=write_jsonl(tmp_path / "c.jsonl", [{"id": "d", "title": "", "text": "bem", "links": []}]),
         encoders=["fake"],
     )
-    with pytest.raises(MismatchError, match="holds vectors of another encoder than the teacher, static"):
+    with pytest.raises(MismatchError, match="contains vectors of another encoder than the teacher, static"):
         teacher_vectors(other, texts, OpenIndex.open(index_path), tmp_path / "new.safetensors")
     stored.write_bytes(b"no vectors")
     with pytest.raises(InputError, match="cannot be read"):

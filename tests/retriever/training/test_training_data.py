@@ -222,7 +222,7 @@ def test_processes_share_the_batches_of_one(processes):
 
 
 def test_a_batch_that_processes_cannot_share_is_an_error():
-    with pytest.raises(InputError, match="3 processes cannot have equal parts"):
+    with pytest.raises(InputError, match="3 processes cannot divide equally"):
         Batches(SOURCES, 4, 1, processes=3)
     with pytest.raises(InputError, match="less data than processes"):
         Batches({"ict": np.arange(3)}, 4, 1, processes=4)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import platform
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from linkseek.retriever.training.config import ModelSettings
 from linkseek.retriever.training.log import read_log, remove_after
 from linkseek.retriever.training.losses.in_batch_loss import PairLoss
 from linkseek.retriever.training.pair_models import open_model
-from tests.support.command import ROOT, assert_same_run
+from tests.support.command import assert_same_run, python
 from tests.support.tiny_runs import LORA, TRAININGS
 from tests.support.tiny_runs import undisturbed as complete
 from tests.support.tiny_training import pair_rows, write_pairs
@@ -166,7 +164,7 @@ def test_a_finished_model_is_left_as_it_is(undisturbed, capfd):
 
 
 def test_a_folder_that_no_training_made_is_told_so(undisturbed, tmp_path):
-    with pytest.raises(UsageError, match="exists already, and is not a model that a training made"):
+    with pytest.raises(UsageError, match="exists already, and is not a model made by a training"):
         train(undisturbed / "c.toml", f"output.folder={str(tmp_path)!r}")
 
 
@@ -321,9 +319,7 @@ first = faults()
 keep_freed_memory()
 print(first, min(faults() for _ in range(8)))  # the heap's layout settles after a few
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
-    )
+    done = python("-c", script)
     before, after = map(int, done.stdout.split())
     assert after < before / 10
 
