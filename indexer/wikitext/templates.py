@@ -26,9 +26,13 @@ Arguments = dict[str, Markup]
 Shape = Callable[[Arguments], Sequence[str]]
 
 
+def _title(written: str) -> str:
+    return " ".join(written.replace("_", " ").split())
+
+
 def rule_of(written: str, rules: Mapping[str, str]) -> str | None:
     """The rule of a template by its name, as it is written; None if it has none. rules: of its wiki."""
-    name = " ".join(written.replace("_", " ").split())
+    name = _title(written)
     rule = rules.get(name.lower(), _rules().get(name.lower()))
     if rule is not None:
         return rule
@@ -37,7 +41,7 @@ def rule_of(written: str, rules: Mapping[str, str]) -> str | None:
 
 def shape_of(written: str, rules: Mapping[str, str]) -> Shape | None:
     """How a template is shown, or None if it is dropped. rules: as of `rules.toml`, which win."""
-    return shape_by_rule(rule_of(written, rules) or "", written.strip())
+    return shape_by_rule(rule_of(written, rules) or "", _title(written))
 
 
 @cache

@@ -285,6 +285,10 @@ def test_sections_begin_where_their_text_does(tmp_path: Path) -> None:
         ("<h2 id=a>A</h2>x<h2><a id=b></a>B</h2>y<h2><a name=c>C</a></h2>z", ["a", "b", "c"]),
         ("<section id=s><h2>A</h2>x<h3>B</h3>y</section><div><h2>C</h2>z</div>", ["s", "", ""]),
         ("<section id=s>\n<h2 id=own>A</h2>x</section>", ["own"]),
+        ("<a name=c></a>\n<h2>H</h2><p id=k>x</p><h3>I</h3>x", ["c", ""]),
+        ("<section id=e><a class=src href=x>S</a><a href='#e' class=anchor>§</a><h4>H</h4>x", ["e"]),
+        ("<div id=g><div class=titlepage><div><h2 class=title>H</h2></div></div></div>x", ["g"]),
+        ("<div id=l>text<h2>H</h2>x</div><a id=p class=anchor aria-hidden=true></a><h2>I", ["", "p"]),
     ],
 )
 def test_sections_have_the_anchors_of_their_addresses(page: str, anchors: list[str], tmp_path: Path) -> None:

@@ -230,11 +230,16 @@ def test_no_link_vanishes_uncounted(tmp_path: Path) -> None:
 
 def test_rules_for_templates_from_a_file(tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
-    rules.write_text('Dauer = "{1} {unit|2}"\n"Foo bar" = 2\nAll = ", *"\nNothing = ""\nformatnum = "-1"\n')
+    rules.write_text(
+        'Dauer = "{1} {unit|2}"\n"Foo bar" = 2\nAll = ", *"\nNothing = ""\nformatnum = "-1"\n'
+        'Mass = "{convert}"\nZeit = "{2=v*}vor {1} || {1}"\n'
+    )
     choices = ReadingOptions(templates=rules).choices
-    page = "took {{dauer|5|unit=h}}, {{Foo_bar|a|[[b]]}}, {{All|x|y}}{{Nothing}}, {{Dauer|5|min}}."
+    page = (
+        "took {{dauer|5|unit=h}}, {{Foo_bar|a|[[b]]}}, {{All|x|y}}{{Nothing}}, {{Mass|5|km2}}, {{Zeit|3|v}}."
+    )
     outcomes = read(tmp_path / "w.xml", export({"A": page}), choices)
-    assert documents(outcomes)["A"].text == "took 5 h, b, x, y, 5 min."
+    assert documents(outcomes)["A"].text == "took 5 h, b, x, y, 5 km², vor 3."
     assert links(documents(outcomes)["A"]) == [("b", "B")]
     assert dropped(outcomes) == {}
     rules.write_text("Dauer = [1]\n")
