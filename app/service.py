@@ -18,13 +18,14 @@ from linkseek.app.context.evidence import Evidence
 from linkseek.app.context.known_questions import Ground, Known, KnownQuestions, sample_questions
 from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.pipelines.filters import NO_FILTER, Filter, Filtered, offered_conditions
-from linkseek.app.pipelines.pipeline_entry import OpenPipeline, Rerank
+from linkseek.app.pipelines.pipeline_entry import OpenPipeline
 from linkseek.app.testsets.known_items import suggested_items
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.artifacts import index_stamp
+from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.manifest_files import is_index
 from linkseek.retriever.links.sentences import sentence_spans
 from linkseek.retriever.links.topology import Topology
@@ -100,7 +101,10 @@ class SearchService:
             return
         rerank = self.opened(pipeline, only).rerank
         assert rerank is not None  # of a pipeline with a first stage
-        again = partial(_rerank, rerank, before.ranking)
+
+        def again(asked: Sequence[Query], k: int) -> Ranking:
+            return rerank(asked, before.ranking, k)
+
         after = search(again, queries, min(k, depth), len(queries))
         yield Ranked(after.ranking, before.seconds + after.seconds, {**before.stages, **after.stages})
 
@@ -298,6 +302,12 @@ class SearchService:
         return Topology(self.index.links, np.asarray(self.index.passages.offsets))
 
     @shared_property
+    def addresses(self) -> IdTable:
+        """The rows of documents by their addresses, read once; 12 bytes of memory for each."""
+        hashes = [hash_ids(urls.to_pylist()) for (urls,) in self.index.documents.table.batches(["url"])]
+        return IdTable.build(np.concatenate([np.empty(0, np.uint64), *hashes]))
+
+    @shared_property
     def most_linked(self) -> list[int]:
         """The documents with the most links to them, to begin with."""
         most: list[int] = np.argsort(-self.topology.in_degree, kind="stable")[:_STARTS].tolist()
@@ -355,10 +365,6 @@ def _densest(text: str, marks: Sequence[Span]) -> int:
 def _has_failed(opened: Future[OpenPipeline] | None) -> bool:
     """Whether a pipeline could not be opened; not for one that is being opened."""
     return opened is not None and opened.done() and opened.exception() is not None
-
-
-def _rerank(rerank: Rerank, before: Ranking, queries: Sequence[Query], k: int) -> Ranking:
-    return rerank(queries, before, k)
 
 
 def list_indexes(chosen: Path) -> dict[str, Path]:

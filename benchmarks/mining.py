@@ -17,8 +17,8 @@ import time
 import numpy as np
 
 from benchmarks.harness import Benchmark, Figure, run
+from benchmarks.watch import BenchmarkWatch
 from linkseek.indexer.links import LinkGraph
-from linkseek.indexer.machine.watch import Watch
 from linkseek.retriever.links.topology import Topology
 
 _WIKIPEDIA = 22_334_994
@@ -67,7 +67,7 @@ def made_up(passages: int, seed: int = 1) -> tuple[LinkGraph, np.ndarray]:
 
 
 def _measure_one(passages: int) -> dict[str, float]:
-    with Watch(os.getpid(), _INTERVAL) as watch:
+    with BenchmarkWatch(os.getpid(), _INTERVAL) as watch:
         graph, offsets = made_up(passages)
         started = time.process_time()
         topology = Topology(graph, offsets)
@@ -78,7 +78,7 @@ def _measure_one(passages: int) -> dict[str, float]:
         "links": len(graph),
         "dual_links": len(dual),
         "co_mentions": len(shared),
-        "peak_gb": watch.peak("mapped") / 1024,
+        "peak_gb": watch.mapped / 1024,
     }
 
 

@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import Benchmark, Figure, percentiles, run
 from benchmarks.made_up import SHORT, Shape, write_wiki
+from benchmarks.watch import BenchmarkWatch
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.encoding.batches import Parallel, Tokens
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.machine.watch import Watch
 from linkseek.indexer.store.manifest_files import read_index_manifest
 
 _PASSAGES = 100
@@ -72,7 +72,7 @@ def _stages(corpus: Path, index: Path, options: argparse.Namespace) -> Iterator[
             passage_words=options.passage_words,
             processes=options.processes,
         )
-        with _process(_build, index, plan) as (process, results), Watch(process.pid) as watch:
+        with _process(_build, index, plan) as (process, results), BenchmarkWatch(process.pid) as watch:
             began, done = results.recv()
             process.join()
         for stage in (stage for stage in stages if stage in done.times):
@@ -84,7 +84,7 @@ def _stages(corpus: Path, index: Path, options: argparse.Namespace) -> Iterator[
             if stage == "documents":
                 peak = watch.peak("together", start, end)
                 yield Figure(f"{stage}: peak memory of all processes", "MB", peak)
-        yield Figure(f"{stages[-1]}: peak memory with mapped files", "MB", watch.peak("mapped"))
+        yield Figure(f"{stages[-1]}: peak memory with mapped files", "MB", watch.mapped)
         _say(", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in done.seconds.items()))
     counts = read_index_manifest(index).counts
     for count in ("passages", "links", "redirects"):
@@ -124,7 +124,10 @@ def _searching(index: Path) -> Iterator[Figure]:
     questions = [" ".join(passages[row].text.split()[-_WORDS:]) for row in rows]
     for pipeline in ("bm25", "dense", "hybrid"):
         _forget(index)
-        with _process(_search, index, pipeline, questions) as (process, results), Watch(process.pid) as watch:
+        with (
+            _process(_search, index, pipeline, questions) as (process, results),
+            BenchmarkWatch(process.pid) as watch,
+        ):
             first, taken = results.recv()
             process.join()
         yield Figure(f"{pipeline}: first answer, cold", "s", first)

@@ -278,7 +278,7 @@ def print_estimate(estimate: Estimate) -> None:
         table.add_row(name, *_row(whole.to_json()), f"recall {recall:g} at 100" if recall else "")
     console.print(table)
     console.print("Stages after passages run at the same time; disk is needed until the index is published.")
-    if any(s.name.startswith("encoding") and s.seconds > _LONG for s in estimate.stages):
+    if any(s.name.startswith("encoding") and s.used.seconds > _LONG for s in estimate.stages):
         console.print("A static encoder takes minutes: --encoder linkseek-static.")
 
 

@@ -1,7 +1,7 @@
 """Searching on a Ray cluster: actors, each with a part of an index; this process asks and merges.
 
-    part           one partition, or several in a row where the cluster has fewer cores than partitions this
-        process   sends questions to one actor of each part, and merges their results
+    part           one partition, or several in a row where the cluster has fewer cores than partitions
+    this process   sends questions to one actor of each part, and merges their results
     actor          BM25 with the statistics of all partitions, scored in its own; the vectors of its own
 
 An actor that dies or hangs is replaced, and its part asked again (`machine.cluster`): each part has one

@@ -144,7 +144,7 @@ def _spans(row: dict[str, Any], query: str, place: str) -> tuple[tuple[int, int]
         fits = isinstance(span, list) and len(span) == 2 and all(type(bound) is int for bound in span)
         if not fits or not last <= span[0] < span[1] <= len(query):
             raise InputError(
-                f'{place}: "anchors" holds {span!r}',
+                f'{place}: "anchors" contains {span!r}',
                 f"Expected ascending [start, end] within the {len(query)} characters of the query.",
             )
         last = span[1]

@@ -62,17 +62,12 @@ def save_files(uploads: Sequence[Upload], folder: Path) -> list[Path]:
         )
     files: list[Path] = []
     for path, (_, content) in zip(_distinct(safe_path(name) for name, _ in uploads), uploads, strict=True):
-        try:
+        with _storing("Free some space, or send less; large corpora are built with linkseek build."):
             path_inside(folder, path, _WHAT).parent.mkdir(parents=True, exist_ok=True)
             content.seek(0)
             files.append(path_inside(folder, path, _WHAT))  # again, since its folder may have become a link
             with files[-1].open("xb") as file:
                 shutil.copyfileobj(content, file, 1 << 20)
-        except OSError as error:
-            raise MachineError(
-                f"the upload could not be stored ({error.strerror})",
-                "Free some space, or send less; large corpora are built with linkseek build.",
-            ) from None
     return files
 
 
@@ -102,16 +97,20 @@ FOLDER = "uploads"
 
 def keep_uploads(report: Path, files: Mapping[Role, Sequence[Path]]) -> None:
     """Copy files into the folder of a report. Raises `MachineError` if they cannot be written."""
-    try:
+    with _storing("Free some space, or send less."):
         for role, paths in files.items():
             for path in paths:
                 copy = report / FOLDER / role / path.name
                 with path.open("rb") as file, output_file(copy) as kept:
                     shutil.copyfileobj(file, kept, 1 << 20)
+
+
+@contextmanager
+def _storing(hint: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise MachineError(
-            f"the upload could not be stored ({error.strerror})", "Free some space, or send less."
-        ) from None
+        raise MachineError(f"the upload could not be stored ({error.strerror})", hint) from None
 
 
 @contextmanager

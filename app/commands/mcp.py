@@ -23,11 +23,11 @@ class McpOptions(IndexOptions):
 def main(argv: Sequence[str]) -> None:
     """Run the command, until the program closes the streams."""
     options = parse_service_options(McpOptions, argv, PROGRAM)
-    from linkseek.app.serving.application import open_indexes
     from linkseek.app.serving.batches import RequestBatches
+    from linkseek.app.serving.indexes import ServedIndexes
     from linkseek.app.serving.mcp_server import create_tools
     from linkseek.app.serving.searching import Searching
 
-    with closing(open_indexes(options)) as indexes, closing(RequestBatches(options.queue)) as batches:
+    with closing(ServedIndexes(options)) as indexes, closing(RequestBatches(options.queue)) as batches:
         indexes.start()
         create_tools(Searching(indexes, batches, options), options.description).run("stdio")

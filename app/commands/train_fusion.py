@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,6 @@ from linkseek.app.pipelines.examples import (
     CandidateBatch,
     ExampleBuilder,
     LearningOptions,
-    Read,
     collection_of_files,
     collection_of_test_set,
     mined_articles,
@@ -92,7 +92,7 @@ def main(argv: Sequence[str]) -> None:
     reader = FeatureReader(index, options.pipeline, options.links, options.neighbours)
     builder = ExampleBuilder(options.depth)
     for collection in collections:
-        builder.add(index, collection, fused, reading(reader))
+        builder.add(index, collection, fused, partial(read_features, reader))
     labelled = builder.examples()
     trained = train(labelled.examples, labelled.folds(options.folds, options.seed), options.seed)
     values = _accuracies(labelled.examples, options.pipeline, options.depth)
@@ -118,16 +118,12 @@ def main(argv: Sequence[str]) -> None:
     save_model(options.output, model, figures, ACCURACY_CUTOFFS)
 
 
-def reading(reader: FeatureReader) -> Read:
-    """Reads the candidates of all pipelines together."""
-
-    def read(
-        queries: Sequence[Query], rankings: Sequence[Ranking], numbers: NDArray[np.int64]
-    ) -> Iterator[CandidateBatch]:
-        candidates = reader.read(queries, rankings)
-        yield CandidateBatch(numbers, candidates.rows, candidates.values[candidates.rows >= 0])
-
-    return read
+def read_features(
+    reader: FeatureReader, queries: Sequence[Query], rankings: Sequence[Ranking], numbers: NDArray[np.int64]
+) -> Iterator[CandidateBatch]:
+    """Read the candidates of all pipelines together."""
+    candidates = reader.read(queries, rankings)
+    yield CandidateBatch(numbers, candidates.rows, candidates.values[candidates.rows >= 0])
 
 
 def _accuracies(examples: Examples, pipelines: Sequence[str], depth: int) -> dict[str, NDArray[np.bool_]]:

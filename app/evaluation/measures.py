@@ -147,11 +147,7 @@ class MeasurePlan:
 
 
 def plan_measures(
-    names: Sequence[str],
-    queries: Sequence[Query],
-    has_qrels: bool,
-    depth: int,
-    usual: Sequence[str] = (),
+    names: Sequence[str], queries: Sequence[Query], has_qrels: bool, depth: int, usual: Sequence[str] = ()
 ) -> MeasurePlan:
     """The measures that `names` lists, or else all usual ones that these data allow.
 

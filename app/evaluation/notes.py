@@ -1,7 +1,7 @@
 """Sentences next to the figures of an evaluation: reasons for doubt, and skipped input.
 
 Ids that do not meet make no error: a question without judgements is skipped, an unknown id is not relevant.
-Where that holds for most of them, the files do not belong together, and the figures mean nothing.
+Where that is true of most of them, the files do not belong together, and the figures mean nothing.
 """
 
 from __future__ import annotations

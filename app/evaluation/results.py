@@ -118,18 +118,9 @@ class Comparison(Sparse):
 
     def reversed(self) -> Comparison:
         """The same pair, a against b."""
-        return self.model_copy(
-            update={
-                "a": self.b,
-                "b": self.a,
-                "difference": -self.difference,
-                "low": -self.high,
-                "high": -self.low,
-                "wins": self.losses,
-                "losses": self.wins,
-                "effect_size": -self.effect_size,
-            }
-        )
+        turned = {"a": self.b, "b": self.a, "wins": self.losses, "losses": self.wins}
+        turned |= {"difference": -self.difference, "low": -self.high, "high": -self.low}
+        return self.model_copy(update={**turned, "effect_size": -self.effect_size})
 
 
 class Curves(JsonRecord):
@@ -233,7 +224,6 @@ class Results(JsonRecord):
     comparisons: list[Comparison]
     curves: Curves
     analyses: Analyses
-    differences: list[Any] = Field(default_factory=list, exclude=True)  # of older files; ignored
     counts: QuestionCounts
     judged_level: Level | None
     depth: int

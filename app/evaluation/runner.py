@@ -287,17 +287,16 @@ def _question(query: Query, qrels: Qrels | None) -> Question:
 
 
 def _counts(queries: Sequence[Query], judgements: Judgements | None) -> QuestionCounts:
-    counts = QuestionCounts(
-        queries=len(queries), queries_with_answers=sum(bool(query.answers) for query in queries)
-    )
+    answered = sum(bool(query.answers) for query in queries)
     if judgements is None:
-        return counts
-    judged = {
-        "queries_with_judgements": len(judgements.relevance),
-        "judgements": sum(map(len, judgements.relevance.values())),
-        "judged_ids_not_in_index": judgements.unknown,
-    }
-    return counts.model_copy(update=judged)
+        return QuestionCounts(queries=len(queries), queries_with_answers=answered)
+    return QuestionCounts(
+        queries=len(queries),
+        queries_with_answers=answered,
+        queries_with_judgements=len(judgements.relevance),
+        judgements=sum(map(len, judgements.relevance.values())),
+        judged_ids_not_in_index=judgements.unknown,
+    )
 
 
 def _without_accuracy_of_documents(measures: MeasurePlan, foreign: Mapping[Path, ForeignRun]) -> MeasurePlan:

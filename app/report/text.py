@@ -111,7 +111,7 @@ def probability(p: float) -> str:
 
 
 def p_equals(p: float) -> str:
-    """p = .032 or p < .001."""
+    """A p-value in words, for templates: p = .032 or p < .001."""
     return f"p {probability(p)}" if p < 0.001 else f"p = {probability(p)}"
 
 

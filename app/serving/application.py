@@ -23,7 +23,7 @@ from linkseek.app.serving.gate import Gate, Problem, internal_error, problem
 from linkseek.app.serving.indexes import Cluster, NoSuchIndexError, NoSuchNameError, ServedIndexes
 from linkseek.app.serving.mcp_server import create_tools, tools_route
 from linkseek.app.serving.monitoring import Metrics, RequestLog
-from linkseek.app.serving.options import IndexOptions, ServeOptions, Tokens
+from linkseek.app.serving.options import ServeOptions, Tokens
 from linkseek.app.serving.routes import UnknownFieldError
 from linkseek.app.serving.searching import MAX_RESULTS, Searching, sentence
 from linkseek.indexer.index import OpenIndex
@@ -61,13 +61,6 @@ _COMPRESSED = 1 << 15
 """Bytes of the smallest answer that is compressed, if its client takes that: others would come later."""
 
 
-def open_indexes(
-    options: IndexOptions, cluster: Cluster | None = None, models: Models | None = None
-) -> ServedIndexes:
-    """Open the indexes that the options name for a service."""
-    return ServedIndexes(options.index, options.pipelines_file, options.pipeline, cluster, models)
-
-
 def create(options: ServeOptions, models: Models | None = None) -> Application:
     """The application. models: opened in another way than by their names.
 
@@ -77,7 +70,7 @@ def create(options: ServeOptions, models: Models | None = None) -> Application:
     log = RequestLog(options.log_file, metrics.lost.inc)
     tokens = Tokens.of(options)
     stack = ExitStack()
-    indexes = open_indexes(options, stack.enter_context(_cluster(options)), models)
+    indexes = ServedIndexes(options, stack.enter_context(_cluster(options)), models)
     stack.callback(indexes.close)
     batches = RequestBatches(options.queue, metrics.batch_size.observe)
     metrics.waiting.set_function(lambda: batches.waiting)

@@ -19,7 +19,6 @@ from typing_extensions import TypedDict
 from linkseek.app.answers import Answer, AnswerHit
 from linkseek.app.service import SearchService
 from linkseek.app.serving import reading
-from linkseek.app.serving.indexes import NoSuchNameError
 from linkseek.app.serving.routes import BatchQuestion, Body, Json, K, Many, Noted, Searches, Status
 from linkseek.app.serving.searching import Searching
 from linkseek.indexer.program.errors import UsageError
@@ -108,8 +107,7 @@ async def access(body: Access, searches: Searches) -> Json:
 
 
 def _access(urls: Sequence[str], service: SearchService) -> list[reading.Page | None]:
-    pages = reading.Pages.of(service)
-    return [pages.get(url) for url in urls]
+    return [reading.page(service, url) for url in urls]
 
 
 class ZeroSearch(Body):
@@ -340,16 +338,11 @@ async def anserini_doc(
     parse: Annotated[bool, Query()] = True,
 ) -> Json:
     """Anserini, Pyserini: one passage or document by its id."""
-    found = await asyncio.to_thread(searches.indexes.named(index).with_newest, partial(_read, docid))
+    found = await asyncio.to_thread(
+        searches.indexes.named(index).with_newest, partial(reading.passage_or_document, id_=docid)
+    )
     text = _doc(found["id"], found["title"], found["text"], parse)
     return Json({"api": "v1", "index": index, "docid": docid, "doc": text})
-
-
-def _read(id_: str, service: SearchService) -> reading.Passage | reading.Document:
-    try:
-        return reading.passage(service, id_)
-    except NoSuchNameError:
-        return reading.document(service, id_)
 
 
 def _doc(id_: str, title: str, text: str, parse: bool) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +18,7 @@ from typing_extensions import TypedDict
 
 from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.service import SearchService
+from linkseek.app.serving.options import IndexOptions
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import PartitionActors
 from linkseek.indexer.program.errors import DamagedIndexError, LinkseekError, UsageError
@@ -59,15 +60,15 @@ class ServedIndex:
 
     name: str
     path: Path
-    pipelines_file: Path | None
+    options: IndexOptions
     models: Models
-    pipeline: str | None
     cluster: Cluster | None = None
     service: SearchService = field(init=False)
     pipelines: tuple[str, ...] = field(init=False)
     _refreshing: threading.Lock = field(default_factory=threading.Lock)
     _failed: tuple[tuple[int, int, int], float] = ((0, 0, 0), 0.0)
-    _stop: Callable[[], object] = lambda: None
+    stop: Callable[[], object] = lambda: None
+    """ends the actors of the cluster"""
 
     def __post_init__(self) -> None:
         self._use(self._open())
@@ -79,7 +80,7 @@ class ServedIndex:
     def pipeline_name(self, name: str | None) -> str:
         """A pipeline that this index can run, or the default. Raises `NoSuchNameError` for any other."""
         available = self.pipelines
-        chosen = name or self.pipeline or self.service.pipelines.recommended
+        chosen = name or self.options.pipeline or self.service.pipelines.recommended
         if chosen not in available:
             raise NoSuchNameError(
                 f'the index {self.name} has no pipeline "{chosen[:100]}"', nearest(chosen, available)
@@ -121,36 +122,27 @@ class ServedIndex:
     def _open(self) -> SearchService:
         index = OpenIndex.open(self.path)
         if self.cluster is None:
-            return SearchService(index, self.pipelines_file, self.models)
+            return SearchService(index, self.options.pipelines_file, self.models)
         actors = self.cluster(index)
-        service = SearchService(index.searched_by(actors), self.pipelines_file, self.models)
-        self._stop = weakref.finalize(service, actors.stop)
+        service = SearchService(index.searched_by(actors), self.options.pipelines_file, self.models)
+        self.stop = weakref.finalize(service, actors.stop)
         return service
-
-    def close(self) -> None:
-        """End the actors of the cluster."""
-        self._stop()
 
 
 class ServedIndexes:
     """All indexes of a service, by the names of their folders."""
 
     def __init__(
-        self,
-        paths: Sequence[Path],
-        pipelines_file: Path | None = None,
-        pipeline: str | None = None,
-        cluster: Cluster | None = None,
-        models: Models | None = None,
+        self, options: IndexOptions, cluster: Cluster | None = None, models: Models | None = None
     ) -> None:
         """Raises `UsageError` for two folders of one name and an unknown pipeline, and errors of opening."""
-        self.models = models or Models()
         self._served: dict[str, ServedIndex] = {}
-        for path in paths:
+        models = models or Models()
+        for path in options.index:
             name = path.resolve().name
             if name in self._served:
                 raise UsageError(f"two indexes have the name {name}", "Requests select by folder name.")
-            self._served[name] = ServedIndex(name, path, pipelines_file, self.models, pipeline, cluster)
+            self._served[name] = ServedIndex(name, path, options, models, cluster)
         self._over = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="indexes", daemon=True)
 
@@ -200,4 +192,4 @@ class ServedIndexes:
         if self._watcher.is_alive():
             self._watcher.join()
         for served in self._served.values():
-            served.close()
+            served.stop()

@@ -24,7 +24,6 @@ from starlette.routing import BaseRoute, Route
 from linkseek.app.pipelines.filters import read_filter
 from linkseek.app.service import SearchService
 from linkseek.app.serving import reading
-from linkseek.app.serving.indexes import NoSuchNameError
 from linkseek.app.serving.routes import check_names
 from linkseek.app.serving.searching import Searching, sentence
 from linkseek.indexer.program.errors import LinkseekError, UsageError
@@ -145,12 +144,10 @@ def create_tools(searching: Searching, description: str = "") -> MCPServer:
 
 
 def _fetched(service: SearchService, id_: str) -> dict[str, Any]:
-    found: Any
-    try:
-        found = reading.passage(service, id_)
+    found: Any = reading.passage_or_document(service, id_)
+    if "of" in found:
         metadata = {"document_id": found["document_id"], "passage": found["number"], "passages": found["of"]}
-    except NoSuchNameError:
-        found = reading.document(service, id_)
+    else:
         metadata = {"document_id": found["id"], "passages": len(found["passages"]), "is_cut": found["is_cut"]}
     title, url = found["title"] or metadata["document_id"], found["url"] or metadata["document_id"]
     return {"id": found["id"], "title": title, "text": found["text"], "url": url, "metadata": metadata}
@@ -167,7 +164,7 @@ def _text(value: Any) -> str:
 
 def _told(error: LinkseekError) -> ToolError:
     """An error for the model; the message of a machine error is hidden, since it may name paths."""
-    if isinstance(error, UsageError | NoSuchNameError):
+    if isinstance(error, UsageError):
         return ToolError(sentence(error))
     return ToolError("The service cannot answer this now.")
 

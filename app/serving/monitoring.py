@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,33 +41,22 @@ class Metrics:
 
     def __init__(self) -> None:
         ours = self._registry = CollectorRegistry()
-        self.requests = Counter(
-            "linkseek_requests_total", "Requests by route and status.", ["route", "status"], registry=ours
-        )
-        self.seconds = Histogram(
+        count, histogram = partial(Counter, registry=ours), partial(Histogram, registry=ours)
+        self.requests = count("linkseek_requests_total", "Requests by route and status.", ["route", "status"])
+        self.seconds = histogram(
             "linkseek_request_seconds",
             "Seconds from the first byte of a request to its answer.",
             ["route"],
             buckets=_SECONDS,
-            registry=ours,
         )
-        self.questions = Counter(
-            "linkseek_questions_total",
-            "Questions by index and pipeline.",
-            ["index", "pipeline"],
-            registry=ours,
+        self.questions = count(
+            "linkseek_questions_total", "Questions by index and pipeline.", ["index", "pipeline"]
         )
-        self.batch_size = Histogram(
-            "linkseek_batch_size", "Questions of a batch.", buckets=_SIZES, registry=ours
+        self.batch_size = histogram("linkseek_batch_size", "Questions of a batch.", buckets=_SIZES)
+        self.refused = count(
+            "linkseek_refused_total", "Requests that were refused because the queue was full."
         )
-        self.refused = Counter(
-            "linkseek_refused_total",
-            "Requests that were refused because the queue was full.",
-            registry=ours,
-        )
-        self.lost = Counter(
-            "linkseek_log_lines_lost_total", "Lines that could not be written to the log.", registry=ours
-        )
+        self.lost = count("linkseek_log_lines_lost_total", "Lines that could not be written to the log.")
         self.waiting = Gauge("linkseek_waiting", "Questions waiting for their batch.", registry=ours)
 
     def text(self) -> bytes:

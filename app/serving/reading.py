@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from threading import Lock
-from typing import Any
+from contextlib import suppress
 from urllib.parse import unquote, urlsplit
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from typing_extensions import TypedDict
@@ -16,7 +14,6 @@ from linkseek.app.context.article import article_row, read_article
 from linkseek.app.service import SearchService
 from linkseek.app.serving.indexes import NoSuchNameError
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.store.ids import IdTable, hash_ids
 
 MAX_CHARACTERS = 1_000_000
 """Characters of a document in a response; the rest is omitted, and the response says so."""
@@ -131,6 +128,14 @@ def document(service: SearchService, id_: str) -> Document:
     }
 
 
+def passage_or_document(service: SearchService, id_: str) -> Passage | Document:
+    """The passage of an id, or else the document. Raises `NoSuchNameError`."""
+    try:
+        return passage(service, id_)
+    except NoSuchNameError:
+        return document(service, id_)
+
+
 def document_row(service: SearchService, id_: str) -> int:
     """The row of a document by its id, or by the id of one of its passages. Raises `NoSuchNameError`."""
     try:
@@ -200,53 +205,26 @@ def _link(service: SearchService, link: int, text: str | None = None) -> Link:
     }
 
 
-_PAGES: WeakKeyDictionary[SearchService, Pages] = WeakKeyDictionary()
-_MAKING = Lock()
+def page(service: SearchService, address: str) -> Page | None:
+    """The page behind a link: a document by its address, its id, or the title that ends its address."""
+    for row in _rows_of_address(service, address):
+        stored = service.index.documents.table.row(row)
+        return {
+            "id": str(stored["id"]),
+            "url": str(stored["url"]) or str(stored["id"]),
+            "title": str(stored["title"]),
+            "contents": str(stored["text"])[:MAX_CHARACTERS],
+        }
+    return None
 
 
-class Pages:
-    """The documents of one version of an index by their addresses."""
-
-    def __init__(self, service: SearchService) -> None:
-        """Reads the addresses of all documents once; 12 bytes of memory for each."""
-        addresses: list[np.ndarray[Any, Any]] = [np.empty(0, np.uint64)]
-        for (urls,) in service.index.documents.table.batches(["url"]):
-            addresses.append(hash_ids(urls.to_pylist()))
-        hashes = np.concatenate(addresses)
-        self._rows = IdTable.build(hashes)
-        self._index = service.index
-
-    @classmethod
-    def of(cls, service: SearchService) -> Pages:
-        """The pages of an open index, made on first request."""
-        with _MAKING:
-            if service not in _PAGES:
-                _PAGES[service] = cls(service)
-            return _PAGES[service]
-
-    def get(self, address: str) -> Page | None:
-        """The page behind a link: a document by its address, its id, or the title that ends its address."""
-        for row in self._candidates(address):
-            stored = self._index.documents.table.row(row)
-            return {
-                "id": str(stored["id"]),
-                "url": str(stored["url"]) or str(stored["id"]),
-                "title": str(stored["title"]),
-                "contents": str(stored["text"])[:MAX_CHARACTERS],
-            }
-        return None
-
-    def _candidates(self, address: str) -> Iterator[int]:
-        table = self._index.documents.table
-        if address:
-            row = self._rows.row(address)
-            if row >= 0 and table.value("url", row) == address:
-                yield row
-        for id_ in possible_ids(address):
-            try:
-                yield article_row(self._index, id_)
-            except InputError:
-                continue
+def _rows_of_address(service: SearchService, address: str) -> Iterator[int]:
+    row = service.addresses.row(address) if address else -1
+    if row >= 0 and service.index.documents.table.value("url", row) == address:
+        yield row
+    for id_ in possible_ids(address):
+        with suppress(InputError):
+            yield article_row(service.index, id_)
 
 
 def possible_ids(address: str) -> Sequence[str]:

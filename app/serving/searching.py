@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from linkseek.app.answers import Answer, AnswerHit
 from linkseek.app.pipelines.filters import NO_FILTER, Filter
@@ -31,15 +31,20 @@ class Notes(dict[str, Any]):
     """The facts that a request adds to its line in the log."""
 
 
+class SearchKind(NamedTuple):
+    """How questions are searched: those of one kind share batches. extras: some of `EXTRAS`."""
+
+    pipeline: str
+    k: int
+    candidates: int | None = None
+    only: Filter = NO_FILTER
+    extras: frozenset[str] = frozenset()
+
+
 class Searching:
     """Answers questions for all routes."""
 
-    def __init__(
-        self,
-        indexes: ServedIndexes,
-        batches: RequestBatches,
-        options: IndexOptions,
-    ) -> None:
+    def __init__(self, indexes: ServedIndexes, batches: RequestBatches, options: IndexOptions) -> None:
         self.indexes = indexes
         self.batches = batches
         self._options = options
@@ -76,13 +81,12 @@ class Searching:
             notes |= {"index": served.name, "pipeline": name, "questions": len(questions), "k": k}
             notes["asked"] = list(questions)
 
-        def work(texts: list[str]) -> list[Answer]:
-            return served.with_newest(
-                lambda new: _search_version(new, name, k, candidates, only, extras, texts)
-            )
+        kind = SearchKind(name, k, candidates, only, extras)
 
-        # what takes long to explain is in a lane of its own: searches should not wait for it
-        lane, kind = (bool(extras), served.name, name), (k, candidates, only, extras)
+        def work(texts: list[str]) -> list[Answer]:
+            return served.with_newest(lambda new: _search_version(new, kind, texts))
+
+        lane = bool(extras), served.name, name  # searches should not wait for what takes long to explain
         self.batches.check_room(lane, len(questions))
         answers: list[Answer] = await self.batches.run(lane, kind, questions, work)
         if notes is not None and answers:
@@ -105,29 +109,22 @@ class Searching:
             )
 
 
-def _search_version(
-    service: SearchService,
-    name: str,
-    k: int,
-    candidates: int | None,
-    only: Filter,
-    extras: frozenset[str],
-    questions: list[str],
-) -> list[Answer]:
+def _search_version(service: SearchService, kind: SearchKind, questions: list[str]) -> list[Answer]:
+    name, only = kind.pipeline, kind.only
     asked = {n: checked_question(text) for n, text in enumerate(questions) if without_hidden(text).strip()}
     answers = [Answer(text, name, (), 0.0) for text in questions]
     if not asked:
         return answers
     queries = [Query(str(n), text) for n, text in asked.items()]
-    *_, (ranking, seconds, stages) = service.ranked(queries, name, k, only, candidates)
+    *_, (ranking, seconds, stages) = service.ranked(queries, name, kind.k, only, kind.candidates)
     missing, excluded = service.missing, service.excluded(only)
     began = time.perf_counter()
     stages = {**stages}
     for place, (n, text) in enumerate(asked.items()):
-        results = enumerate(ranking.results(place)[:k], start=1)
+        results = enumerate(ranking.results(place)[: kind.k], start=1)
         hits = (service.hit(rank, row, score) for rank, (row, score) in results)
-        if extras:
-            hits = (_with_extras(service, hit, text, name, k, only, extras) for hit in hits)
+        if kind.extras:
+            hits = (_with_extras(service, hit, text, kind) for hit in hits)
         answers[n] = Answer(
             text, name, tuple(hits), seconds, stages, missing=missing, only=only, excluded=excluded
         )
@@ -135,23 +132,15 @@ def _search_version(
     return answers
 
 
-def _with_extras(
-    service: SearchService,
-    hit: AnswerHit,
-    question: str,
-    pipeline: str,
-    k: int,
-    only: Filter,
-    extras: frozenset[str],
-) -> AnswerHit:
+def _with_extras(service: SearchService, hit: AnswerHit, question: str, kind: SearchKind) -> AnswerHit:
     added: dict[str, Any] = {}
-    if "highlights" in extras:
+    if "highlights" in kind.extras:
         added["highlights"] = matched_spans(question, hit.text, service.index.language)
-    if "evidence" in extras:
+    if "evidence" in kind.extras:
         added["evidence"] = asdict(service.evidence.of(question, hit.row))
-    if "explain" in extras:
-        depth = min(k, len(service.index.passages))
-        added["explanation"] = service.explain(question, hit.row, pipeline, depth, only)
+    if "explain" in kind.extras:
+        depth = min(kind.k, len(service.index.passages))
+        added["explanation"] = service.explain(question, hit.row, kind.pipeline, depth, kind.only)
     return replace(hit, extras=added)
 
 

@@ -85,7 +85,7 @@ _Terms = tuple[str, ...]
 class Item:
     """Words about a page. document: its row. link: the number of the link that they are of; else -1.
 
-    sentence: the link's. copy: the words around the link, by which passages that hold it are known.
+    sentence: the link's. copy: the words around the link, by which passages that contain it are recognised.
     """
 
     words: str

@@ -27,8 +27,8 @@ from typing import Any
 
 from mcp import Client
 
-from linkseek.app.serving.application import open_indexes
 from linkseek.app.serving.batches import RequestBatches
+from linkseek.app.serving.indexes import ServedIndexes
 from linkseek.app.serving.mcp_server import create_tools
 from linkseek.app.serving.options import IndexOptions
 from linkseek.app.serving.searching import Searching
@@ -117,5 +117,5 @@ def main(argv: Sequence[str]) -> None:
     options = parser.parse_args(argv)
     served = IndexOptions(index=[options.index], pipeline=options.pipeline)
     questions = [json.loads(line) for line in options.questions.read_text("utf-8").splitlines()]
-    with closing(open_indexes(served)) as indexes, closing(RequestBatches(served.queue)) as batches:
+    with closing(ServedIndexes(served)) as indexes, closing(RequestBatches(served.queue)) as batches:
         print("\n".join(asyncio.run(table(Searching(indexes, batches, served), questions))))

@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.app.commands.train_fusion import reading
+from linkseek.app.commands.train_fusion import read_features
 from linkseek.app.evaluation.significance import holm, randomisation_test
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.examples import ExampleBuilder, collection_of_test_set
@@ -91,7 +92,7 @@ def collected(
     test_set = LoadedTestSet(Path(queries).name, [asked[number] for number in drawn], judged)
     builder, reader = ExampleBuilder(options.depth), FeatureReader(opened, options.pipeline, links=False)
     both = [pipelines.open(name) for name in options.pipeline]
-    builder.add(opened, collection_of_test_set(opened, test_set), both, reading(reader))
+    builder.add(opened, collection_of_test_set(opened, test_set), both, partial(read_features, reader))
     labelled = builder.examples()
     return labelled.examples, labelled.collections[0][1]
 

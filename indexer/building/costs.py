@@ -43,6 +43,11 @@ class Used:
         grow = partial(line, few, many, rows)
         return replace(self, seconds=grow(smaller.seconds, self.seconds), cpu=grow(smaller.cpu, self.cpu))
 
+    def then(self, after: Used) -> Used:
+        """The cost of both, one after the other."""
+        memory = max(self.memory, after.memory)
+        return Used(self.seconds + after.seconds, self.cpu + after.cpu, memory)
+
 
 NOTHING = Used()
 
@@ -62,9 +67,10 @@ class Meter:
             inventory(folder)
         return used(), result
 
-    def memory(self) -> int:
-        """The memory in use, in bytes."""
-        return int(self._watch.take().together * 2**20)
+    def so_far(self) -> Used:
+        """The processor time and the memory of this process until now."""
+        seconds = time.process_time()
+        return Used(seconds, seconds, int(self._watch.take().together * 2**20))
 
     def started(self) -> Callable[[], Used]:
         """Begin to measure; the function returns what was used since then."""
@@ -134,33 +140,27 @@ BEFORE = "before"
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a stage, and its use of the machine while it runs.
+    """The cost of a stage.
 
-    chain: the stages that run one after another. disk_bytes: the size of its files until the index is
-    published. memory_bytes: its addition to the memory of the process. seconds: without waiting for other
-    programs or stages; cpu: the processor seconds of all cores.
+    chain: the stages that run one after another. used: while nothing else runs; the memory that it adds to
+    the process. disk_bytes: the size of its files until the index is published. faiss: the only type of FAISS
+    index that it belongs to.
     """
 
     name: str
     chain: str
-    passages: int
+    used: Used = NOTHING
     disk_bytes: int = 0
-    memory_bytes: int = 0
-    seconds: float = 0.0
-    cpu: float = 0.0
+    faiss: str | None = None
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The cost of a build with one type of FAISS index.
-
-    base_bytes, base_seconds: the costs of the process without stages.
-    """
+    """The cost of a build with one type of FAISS index. base: of the process without stages."""
 
     faiss: str | None
     passages: int
-    base_bytes: int
-    base_seconds: float
+    base: Used
     stages: Sequence[Cost]
     alternatives: Sequence[Estimate] = field(default=())
 
@@ -170,32 +170,22 @@ class Estimate:
         return sum(stage.disk_bytes for stage in self.stages)
 
     @property
-    def memory_bytes(self) -> int:
-        """The peak: chains run at the same time, the stages of one after another."""
-        chains = self._chains()
-        before = max((stage.memory_bytes for stage in chains.pop(BEFORE, [])), default=0)
-        after = sum(max(stage.memory_bytes for stage in chain) for chain in chains.values())
-        return self.base_bytes + max(before, after)
+    def used(self) -> Used:
+        """Time and peak memory, where chains run at the same time.
 
-    @property
-    def seconds(self) -> float:
-        """As long as the longest chain, and as the cores need for all; two cores gain nothing from overlap.
-
-        The stages share Python's lock and the memory: measured on two cores, they took as long as one after
-        another.
+        They take as long as the longest, and as the cores need for all. Two cores gain nothing from overlap:
+        the stages share Python's lock and the memory, and took as long as one after another.
         """
-        chains = self._chains()
-        cores = os.cpu_count() or 1
-        before = sum(stage.seconds for stage in chains.pop(BEFORE, []))
-        after = [sum(stage.seconds for stage in chain) for chain in chains.values()]
-        cpu = sum(stage.cpu for chain in chains.values() for stage in chain)
-        shared = sum(after) * min(2 / cores, 1)
-        return self.base_seconds + before + max([*after, shared, cpu / cores])
-
-    @property
-    def cpu(self) -> float:
-        """Processor seconds of all cores."""
-        return self.base_seconds + sum(stage.cpu for stage in self.stages)
+        chains: dict[str, Used] = {BEFORE: NOTHING}
+        for stage in self.stages:
+            chains[stage.chain] = chains.get(stage.chain, NOTHING).then(stage.used)
+        before, cores = chains.pop(BEFORE), os.cpu_count() or 1
+        after = [chain.seconds for chain in chains.values()]
+        cpu = sum(chain.cpu for chain in chains.values())
+        seconds = max([*after, sum(after) * min(2 / cores, 1), cpu / cores])
+        memory = max(before.memory, sum(chain.memory for chain in chains.values()))
+        whole = self.base.then(before).then(Used(seconds, cpu))
+        return replace(whole, memory=self.base.memory + memory)
 
     def check(self, folder: Path, slack: float = 1.0) -> None:
         """Raises `MachineError` if the build cannot fit the disk of `folder` or this machine's memory.
@@ -206,7 +196,7 @@ class Estimate:
         if self._fits(slack * free, slack * memory):
             return
         fits = [f"--faiss {other.faiss}" for other in self.alternatives if other._fits(free, memory)]
-        needed = f"{byte_size(self.disk_bytes)} of disk and {byte_size(self.memory_bytes)} of memory"
+        needed = f"{byte_size(self.disk_bytes)} of disk and {byte_size(self.used.memory)} of memory"
         raise MachineError(
             f"this build needs {needed}; {byte_size(free)} are free in {folder}, "
             f"and this machine has {byte_size(memory)} of memory",
@@ -216,34 +206,28 @@ class Estimate:
         )
 
     def _fits(self, free: float, memory: float) -> bool:
-        return self.disk_bytes <= free and self.memory_bytes <= memory
-
-    def _chains(self) -> dict[str, list[Cost]]:
-        chains: dict[str, list[Cost]] = {}
-        for stage in self.stages:
-            chains.setdefault(stage.chain, []).append(stage)
-        return chains
+        return self.disk_bytes <= free and self.used.memory <= memory
 
     def to_json(self) -> dict[str, Any]:
         """For --json: each stage has the same numbers as the whole."""
         stages = []
         for stage in self.stages:
-            base = self.base_bytes if stage.seconds else 0  # a reused part takes none
-            stages.append({"name": stage.name, **_numbers(stage, base + stage.memory_bytes)})
+            base = self.base.memory if stage.used.seconds else 0  # a reused part takes none
+            used = replace(stage.used, memory=base + stage.used.memory)
+            stages.append({"name": stage.name, **self._numbers(stage.disk_bytes, used)})
         return {
             "faiss": self.faiss,
             "recall": RECALL.get(self.faiss or ""),
-            **_numbers(self, self.memory_bytes),
+            **self._numbers(self.disk_bytes, self.used),
             "stages": stages,
             "alternatives": [other.to_json() for other in self.alternatives],
         }
 
-
-def _numbers(cost: Cost | Estimate, memory_bytes: int) -> dict[str, Any]:
-    return {
-        "passages": cost.passages,
-        "disk_bytes": cost.disk_bytes,
-        "memory_bytes": memory_bytes,
-        "seconds": round(cost.seconds, 1),
-        "cpu_seconds": round(cost.cpu, 1),
-    }
+    def _numbers(self, disk_bytes: int, used: Used) -> dict[str, Any]:
+        return {
+            "passages": self.passages,
+            "disk_bytes": disk_bytes,
+            "memory_bytes": used.memory,
+            "seconds": round(used.seconds, 1),
+            "cpu_seconds": round(used.cpu, 1),
+        }

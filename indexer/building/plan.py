@@ -82,6 +82,14 @@ class BuildPlan:
         made = [Vectors(vector_part(name), name, options[kind_and_name(name)[0]]) for name in self.encoders]
         return [*self.reused, *made]
 
+    def bm25_inputs(self, passages: PassagesPart) -> Inputs:
+        """The fingerprint of the Lucene index."""
+        return {"passages": passages.content_sha256, "title": self.title, "language": self.language}
+
+    def vectors_inputs(self, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
+        """The fingerprint of an encoder's part. factory: as of `Vectors`."""
+        return {**encoded_inputs(passages, encoder), "title": self.title, "factory": factory}
+
 
 @dataclass
 class Built:
@@ -132,16 +140,6 @@ def cutting_of(passages: PassagesPart) -> Cutting:
 def links_inputs(documents: DocumentsPart, passages: PassagesPart) -> Inputs:
     """The fingerprint of the link graph."""
     return {"documents": documents.content_sha256, "passages": passages.content_sha256}
-
-
-def bm25_inputs(plan: BuildPlan, passages: PassagesPart) -> Inputs:
-    """The fingerprint of the Lucene index."""
-    return {"passages": passages.content_sha256, "title": plan.title, "language": plan.language}
-
-
-def vectors_inputs(plan: BuildPlan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
-    """The fingerprint of an encoder's part. factory: as of `Vectors`."""
-    return {**encoded_inputs(passages, encoder), "title": plan.title, "factory": factory}
 
 
 def encoded_inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -27,22 +26,21 @@ from linkseek.indexer.building.plan import (
     BuildPlan,
     OpenEncoder,
     Vectors,
-    bm25_inputs,
     documents_inputs,
     passages_inputs,
     shards_inputs,
-    vectors_inputs,
 )
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.batches import CHUNK_ROWS
-from linkseek.indexer.encoding.encode import Encoder, encode_passages
+from linkseek.indexer.encoding.encode import encode_passages
 from linkseek.indexer.encoding.shards import Shard, write_shard
 from linkseek.indexer.machine.watch import Watch
 from linkseek.indexer.passages import Cutting
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.compact import COMPACT, SAMPLE, train_codes
 from linkseek.indexer.search.faiss_index import (
+    AUTO,
     FLAT,
     build_faiss,
     building_memory,
@@ -84,7 +82,7 @@ def estimate_build(index: Path, plan: BuildPlan, open_encoder: OpenEncoder) -> E
         sampling.read(reader, cutting)
         if plan.bm25:
             sampling.bm25()
-        for vectors in sampling.vectors:
+        for vectors in sampling.plan.vectors:
             sampling.encode(vectors, open_encoder)
         return sampling.estimate()
 
@@ -99,86 +97,65 @@ class _Sampling:
 
     def __init__(self, workspace: Workspace, plan: BuildPlan, watch: Watch) -> None:
         self._workspace = workspace
-        self._folder = workspace.folder
         self._stages = Stages(workspace, plan)
-        self._plan = plan
+        self.plan = plan
         self._meter = Meter(watch)
-        self._base_bytes = self._meter.memory()
-        self._base_seconds = time.process_time()
+        self._base = self._meter.so_far()
         self._costs: list[Cost] = []
-        self._encoded: list[Callable[[str], list[Cost]]] = []  # of each encoder, by the type of FAISS index
         self._width = 0
-        self.rows = 0
-
-    @property
-    def vectors(self) -> list[Vectors]:
-        """The vectors of the new index, after `read`."""
-        return self._plan.decided(self.rows).vectors
+        self._rows = 0
 
     def read(self, reader: Reader, cutting: Cutting) -> None:
         """Documents, passages and links: all if they are finished, else a sample."""
         reuse = self._workspace.reuse
-        documents = reuse(DocumentsPart, DOCUMENTS, documents_inputs(reader))
-        passages = reuse(PassagesPart, PASSAGES, passages_inputs(documents, cutting)) if documents else None
-        scale, names = 1.0, 0
-        if documents and passages:
-            self._plan = self._stages.decide_language(reader)
-            self.rows = passages.passages
-            self._add(DOCUMENTS, BEFORE)
-            self._add(PASSAGES, BEFORE)
-        else:
-            finished = documents
-            used = self._meter.started()
-            sample = FirstRecords(reader, used)
-            fill = partial(self._stages.read, reader, records=sample.records)
+        finished = reuse(DocumentsPart, DOCUMENTS, documents_inputs(reader))
+        has_passages = finished and reuse(PassagesPart, PASSAGES, passages_inputs(finished, cutting))
+        used = self._meter.started()
+        sample = FirstRecords(reader, used)
+        fill = partial(self._stages.read, reader, records=sample.records)
+        documents = finished
+        if not (documents and has_passages):
             documents = self._workspace.part(DocumentsPart, DOCUMENTS, {"sample": True}, fill)
-            reading, count = used(), documents.documents
-            whole = min(count / sample.share, reader.choices.limit or np.inf)
-            scale = max((finished.documents if finished else whole) / count, 1.0)
-            self._plan = self._stages.decide_language(reader)
-            splitting, made = self._meter.measured(partial(self._stages.passages, documents, cutting))
-            passages = made
-            self.rows = round(passages.passages * scale)
-            names = (count + documents.redirects) * _ID_BYTES
-            if finished:
-                self._add(DOCUMENTS, BEFORE)
-            else:
-                self._add(DOCUMENTS, BEFORE, sample.scaled(reading, scale), documents.bytes, scale, names)
-            self._add(PASSAGES, BEFORE, splitting.grown(1, scale), passages.bytes, scale, 8 * count)
-            self._base_bytes = self._meter.memory()
+        reading, count = used(), documents.documents
+        whole = finished.documents if finished else min(count / sample.share, reader.choices.limit or np.inf)
+        scale = max(whole / count, 1.0)
+        plan = self._stages.decide_language(reader)
+        splitting, passages = self._meter.measured(partial(self._stages.passages, documents, cutting))
         self._passages, self._store = passages, self._stages.store(passages)
-        used_links, links = self._meter.measured(partial(self._stages.links, documents, passages))
-        if LINKS in self._workspace.reused:
-            self._add(LINKS, LINKS)
-            return
+        self._rows = round(passages.passages * scale)
+        self.plan = plan.decided(self._rows)
+        names = (count + documents.redirects) * _ID_BYTES
+        self._add(DOCUMENTS, BEFORE, sample.scaled(reading, scale), documents.bytes, scale, names)
+        self._add(PASSAGES, BEFORE, splitting.grown(1, scale), passages.bytes, scale, 8 * count)
+        self._base = replace(self._base, memory=self._meter.so_far().memory)
+        linking, links = self._meter.measured(partial(self._stages.links, documents, passages))
         # Links to documents outside the sample are counted: most of their targets are in the corpus.
         disk = links.bytes + (links.counts.dangling * _LINK_BYTES if scale > 1 else 0)
-        growth = names + 8 * len(self._store)
-        self._add(LINKS, LINKS, used_links.grown(1, scale), disk, scale, growth)
+        self._add(LINKS, LINKS, linking.grown(1, scale), disk, scale, names + 8 * len(self._store))
 
     def bm25(self) -> None:
         """Measure the Lucene index."""
-        if self._workspace.reuse(LucenePart, BM25, bm25_inputs(self._plan, self._passages)):
-            self._add(BM25, BM25)
-            return
         from linkseek.indexer.search.lucene_writer import building_memory
 
-        source, count = PartSource(self._plan, self._store), min(len(self._store), _LUCENE_ROWS)
+        if self._workspace.reuse(LucenePart, BM25, self.plan.bm25_inputs(self._passages)):
+            self._add(BM25, BM25)
+            return
+        source, count = PartSource(self.plan, self._store), min(len(self._store), _LUCENE_ROWS)
         used, disk, _ = self._projected(
             max(count // 4, 1), count, lambda rows, folder: source.lucene(folder, limit=rows)
         )
-        self._add(BM25, BM25, replace(used, memory=max(building_memory(self.rows), used.memory)), disk)
+        self._add(BM25, BM25, replace(used, memory=max(building_memory(self._rows), used.memory)), disk)
 
     def encode(self, vectors: Vectors, open_encoder: OpenEncoder) -> None:
         """Open an encoder, and encode passages for a few seconds."""
         part, name, _ = vectors
         all_used = self._meter.started()
-        opening, encoder = self._meter.measured(lambda: open_encoder(name, self._plan.title))
-        shards, rows, width = list[Shard](), self.rows, encoder.dimension
+        opening, encoder = self._meter.measured(lambda: open_encoder(name, self.plan.title))
+        shards, rows, width = list[Shard](), self._rows, encoder.dimension
         passes: list[tuple[int, Used]] = []
         helped = CHUNK_ROWS if encoder.parallel.tokenizers else 0  # beyond this number, by further processes
-        few = count = min(max(64, helped + 1), rows)
-        while not passes or (few < count and passes[-1][1].seconds < _ENCODING_SECONDS):
+        few, count = 0, min(max(64, helped + 1), rows)
+        while few < count and (not passes or passes[-1][1].seconds < _ENCODING_SECONDS):
             folder = self._new()
             chosen = np.linspace(0, len(self._store) - 1, count).astype(np.int64)
             used, shards = self._meter.measured(
@@ -186,36 +163,35 @@ class _Sampling:
             )
             passes.append((count, used))
             few, count = count, min(4 * count, rows)
-        (few, first), (many, last) = passes[-2:] if len(passes) > 1 else (passes[0], passes[0])
+        (few, first), (many, last) = [passes[0], *passes][-2:]
         growth = max(min(rows, 2 * encoder.shard_rows) - many, 0)  # one shard is written during the next
         memory = all_used().memory + growth * (8 * width + 2 * _TOKENS_BYTES)
         if str(encoder.execution.get("backend")).startswith("openvino"):
             memory += int(_SHAPES_BYTES * min((rows - many) / _SHAPES_ROWS, 1.0))
-        grown = last.grown(many, rows, few, first)
-        seconds, cpu = opening.seconds + grown.seconds, opening.cpu + grown.cpu
         coded = issubclass(part_kind(part), CodesPart)
         stored = sum(shard.path.stat().st_size for shard in shards) // many if coded else width * 2
-        encoding = Cost(f"encoding {name}", "dense", rows, rows * stored, memory, seconds, cpu)
+        encoding, disk = opening.then(last.grown(many, rows, few, first)), rows * stored
         inputs = shards_inputs(self._passages, encoder)
         if self._workspace.reuse(ShardsPart, shards_part(part), inputs, [f"{part}/{VECTORS}"]):
-            encoding = replace(encoding, disk_bytes=0, seconds=opening.seconds, cpu=opening.cpu)
-
-        def costs(factory: str) -> list[Cost]:
-            faiss = partial(self._faiss, part, name, encoder, factory, shards, opening.memory)
-            return [encoding] if coded else [encoding, faiss()]
-
-        self._encoded.append(costs)
+            encoding, disk = opening, 0
+        self._add(f"encoding {name}", "dense", replace(encoding, memory=memory), disk)
+        if coded:
+            return
         self._width = max(self._width, width)
+        for factory in self._types():
+            inputs = self.plan.vectors_inputs(self._passages, encoder, factory)
+            reused = self._workspace.reuse(VectorsPart, part, inputs)
+            used, disk = (NOTHING, 0) if reused else self._faiss(factory, width, shards, opening.memory)
+            self._add(f"FAISS {name}", "dense", used, disk, faiss=factory)
 
-    def _faiss(
-        self, part: str, name: str, encoder: Encoder, factory: str, shards: list[Shard], memory: int
-    ) -> Cost:
-        """The cost of a FAISS index, from two of vectors of the sample; memory: of the encoder."""
-        rows, width = self.rows, encoder.dimension
-        label = f"FAISS {name}"
-        inputs = vectors_inputs(self._plan, self._passages, encoder, factory)
-        if self._workspace.reuse(VectorsPart, part, inputs):
-            return Cost(label, "dense", rows)
+    def _types(self) -> list[str]:
+        """The types of FAISS index that are compared: the plan's, or those that `auto` chooses from."""
+        types = [self.plan.faiss, FLAT, COMPACT] if self._rows >= enough_rows(COMPACT) else [self.plan.faiss]
+        return list(dict.fromkeys(FLAT if type_ == AUTO else type_ for type_ in types))
+
+    def _faiss(self, factory: str, width: int, shards: list[Shard], memory: int) -> tuple[Used, int]:
+        """Cost and disk of a FAISS index, from two of vectors of the sample. memory: of the encoder."""
+        rows = self._rows
         empty_index(factory, width, rows)  # a bad factory fails early
         many = min(max(_FAISS_ROWS, 2 * enough_rows(factory)), rows)
         few = max(many // 2, min(enough_rows(factory), rows))
@@ -233,7 +209,7 @@ class _Sampling:
             seconds = training.seconds * min(rows, SAMPLE) / many + coding
         cpu = seconds * max(last.cpu / max(last.seconds, 1e-6), 1.0)
         memory += building_memory(factory, rows, width, size)
-        return Cost(label, "dense", rows, size + int(rows * id_bytes), memory, seconds, cpu)
+        return Used(seconds, cpu, memory), size + int(rows * id_bytes)
 
     def _projected(self, few: int, many: int, build: Callable[[int, Path], object]) -> tuple[Used, int, Used]:
         """Time and disk for all rows, extrapolated linearly from a few and from many; the time of many.
@@ -246,28 +222,20 @@ class _Sampling:
             used, _ = self._meter.measured(partial(build, count, folder), folder)
             measured.append((used, sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())))
         (cold, _), (warm, small), (last, large) = measured
-        grown = last.grown(many, self.rows, few, warm)
-        seconds, cpu = max(cold.seconds - warm.seconds, 0), max(cold.cpu - warm.cpu, 0)
-        used = Used(seconds + grown.seconds, cpu + grown.cpu, all_used().memory)
-        return used, int(line(few, many, self.rows, small, large)), last
+        extra = Used(max(cold.seconds - warm.seconds, 0), max(cold.cpu - warm.cpu, 0))
+        used = replace(extra.then(last.grown(many, self._rows, few, warm)), memory=all_used().memory)
+        return used, int(line(few, many, self._rows, small, large)), last
 
     def estimate(self) -> Estimate:
         """The whole, for the plan's type of FAISS index and the others."""
-        chosen, _ = resolved_type(self._plan.faiss, self.rows, self._width)
-        types = [chosen, *({FLAT, COMPACT} - {chosen})] if self._encoded else [chosen]
-        if self.rows < enough_rows(COMPACT):
-            types = types[:1]
-        whole = [
-            Estimate(
-                factory if self._encoded else None,
-                self.rows,
-                self._base_bytes,
-                self._base_seconds,
-                [*self._costs, *(cost for costs in self._encoded for cost in costs(factory))],
-            )
-            for factory in types
-        ]
-        return replace(whole[0], alternatives=whole[1:])
+        chosen, _ = resolved_type(self.plan.faiss, self._rows, self._width)
+        has_vectors = any(cost.faiss for cost in self._costs)
+        types = [chosen, *(each for each in self._types() if each != chosen)] if has_vectors else [None]
+        first, *others = (
+            Estimate(type_, self._rows, self._base, [c for c in self._costs if c.faiss in (None, type_)])
+            for type_ in types
+        )
+        return replace(first, alternatives=others)
 
     def _add(
         self,
@@ -277,13 +245,18 @@ class _Sampling:
         disk: float = 0,
         scale: float = 1.0,
         growth: float = 0,
+        faiss: str | None = None,
     ) -> None:
-        """Add a stage. disk, growth: of the sample, whose files and memory grow by the scale."""
-        memory = used.memory + int((scale - 1) * growth)
-        self._costs.append(Cost(name, chain, self.rows, int(disk * scale), memory, used.seconds, used.cpu))
+        """Add a stage, at no cost if it is a part that is reused.
+
+        disk, growth: of the sample, whose files and memory grow by the scale.
+        """
+        used = replace(used, memory=used.memory + int((scale - 1) * growth))
+        used, disk = (NOTHING, 0) if name in self._workspace.reused else (used, disk * scale)
+        self._costs.append(Cost(name, chain, used, int(disk), faiss))
 
     def _new(self) -> Path:
-        return Path(tempfile.mkdtemp(dir=self._folder))
+        return Path(tempfile.mkdtemp(dir=self._workspace.folder))
 
 
 def _resampled(shards: list[Shard], count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

@@ -17,18 +17,16 @@ from typing import Any, TypeVar
 
 from linkseek.indexer.building.corpora import language_of_corpus
 from linkseek.indexer.building.corpus import OpenRecords, write_documents
-from linkseek.indexer.building.costs import Cost, Estimate
+from linkseek.indexer.building.costs import NOTHING, Cost, Estimate, Used
 from linkseek.indexer.building.filling import PartSource
 from linkseek.indexer.building.plan import (
     AUTO_LANGUAGE,
     BuildPlan,
     OpenEncoder,
     Vectors,
-    bm25_inputs,
     links_inputs,
     passages_inputs,
     shards_inputs,
-    vectors_inputs,
 )
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.documents import DocumentStore, redirect_table
@@ -225,7 +223,7 @@ class Stages:
             with self._progress("Lucene index", passages.passages, "passages") as advance:
                 return {"passages": source.lucene(folder, advance)}
 
-        fingerprint = bm25_inputs(self._plan, passages) | ({"merged": True} if source.merge else {})
+        fingerprint = self._plan.bm25_inputs(passages) | ({"merged": True} if source.merge else {})
         with self.timed(BM25):
             return self._part(LucenePart, BM25, fingerprint, build, resumable=False)
 
@@ -238,7 +236,8 @@ class Stages:
         unchanged = source.unchanged(part, passages)
         if unchanged and (reused := self._workspace.reuse(kind, part, unchanged)):
             return reused
-        encoder = self._open(name, open_encoder)
+        with self.timed(f"opening {name}"), self._progress(f"opening {name}"):
+            encoder = open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
         if dense:
             factory, why = resolved_type(factory, rows, encoder.dimension)
             log_line(f"{part}: --faiss {factory}, {why}")
@@ -263,7 +262,7 @@ class Stages:
                 **finishes[kind](part, open_shards(self._folder / shards_part(part), rows), folder),
             }
 
-        return self._part(kind, part, vectors_inputs(self._plan, passages, encoder, factory), build)
+        return self._part(kind, part, self._plan.vectors_inputs(passages, encoder, factory), build)
 
     def _faiss(
         self,
@@ -318,14 +317,9 @@ class Stages:
 
         def of(type_: str) -> Estimate:
             disk, memory = (needed(type_, rows, dimension) for needed in (disk_bytes, building_memory))
-            cost = Cost(part, "dense", rows, disk_bytes=disk - finished, memory_bytes=memory)
-            return Estimate(type_, rows, base_bytes=0, base_seconds=0, stages=[cost])
+            return Estimate(type_, rows, NOTHING, [Cost(part, "dense", Used(memory=memory), disk - finished)])
 
         replace(of(factory), alternatives=[of(COMPACT)]).check(self._folder)
-
-    def _open(self, name: str, open_encoder: OpenEncoder) -> Encoder:
-        with self.timed(f"opening {name}"), self._progress(f"opening {name}"):
-            return open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
 
     def _shards(self, passages: PassagesPart, part: str, encoder: Encoder, source: PartSource) -> ShardsPart:
         def build(folder: Path) -> Entries:

@@ -194,7 +194,7 @@ def write_shard(folder: Path, number: int, first_row: int, vectors: NDArray[Any]
         row = first_row + int(np.argmin(np.isfinite(halves).all(axis=1)))
         raise InputError(
             f"the encoder's vector of passage {row:,} is not finite or beyond float16's 65,504",
-            "Indexes hold vectors in half precision: use another --encoder, or one that scales its vectors.",
+            "Indexes store vectors in half precision: use another --encoder, or one that scales its vectors.",
         )
     return _write(_path(folder, number), first_row, halves, *halves.shape)
 

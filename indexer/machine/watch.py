@@ -19,8 +19,8 @@ class UsageSample:
 
     cpu, children: processor seconds of the process with its children, and of the children alone, including
     ended ones. main, together: memory of the process, and with its children's, without the pages of mapped
-    files, which the system takes back when it needs them. mapped: of the process, with those pages. Only
-    Linux counts mapped pages apart, and children that have ended.
+    files, which the system takes back when it needs them. Only Linux counts mapped pages apart, and children
+    that have ended.
     """
 
     moment: float
@@ -28,7 +28,6 @@ class UsageSample:
     children: float
     main: float
     together: float
-    mapped: float
 
 
 class Watch:
@@ -58,23 +57,11 @@ class Watch:
             self.samples.append(_sample(self._process))
             return self.samples[-1]
 
-    def cpu(self, start: float, end: float) -> float:
-        """Processor seconds between two moments, child processes included."""
-        return self.at("cpu", end) - self.at("cpu", start)
-
-    def at(self, field: str, moment: float) -> float:
-        """A field of `UsageSample` at a moment, between two samples in proportion."""
-        values = [getattr(sample, field) for sample in self.samples]
-        return float(np.interp(moment, [sample.moment for sample in self.samples], values))
-
     def peak(self, field: str, start: float = -np.inf, end: float = np.inf) -> float:
         """The largest of a field of `UsageSample` between two moments."""
-        values = [
-            getattr(s, field)
-            for s in self.samples
-            if start - self._interval <= s.moment <= end + self._interval
-        ]
-        return max(values, default=0.0)
+        first, last = start - self._interval, end + self._interval
+        within = (getattr(s, field) for s in self.samples if first <= s.moment <= last)
+        return float(max(within, default=0.0))
 
     def _run(self) -> None:
         with suppress(psutil.NoSuchProcess):  # the process has ended
@@ -84,14 +71,13 @@ class Watch:
 
 def _sample(process: psutil.Process) -> UsageSample:
     own, children = _cpu(process)
-    main, mapped = _memory(process)
-    together = main
+    main = together = _memory(process)
     for child in process.children():
         with suppress(psutil.NoSuchProcess):  # it has just ended: counted as reaped next time
-            cpu, memory = _cpu(child)[0], _memory(child)[0]
+            cpu, memory = _cpu(child)[0], _memory(child)
             children += cpu
             together += memory
-    return UsageSample(time.perf_counter(), own + children, children, main, together, mapped)
+    return UsageSample(time.perf_counter(), own + children, children, main, together)
 
 
 def _cpu(process: psutil.Process) -> tuple[float, float]:
@@ -100,7 +86,7 @@ def _cpu(process: psutil.Process) -> tuple[float, float]:
     return times.user + times.system, times.children_user + times.children_system
 
 
-def _memory(process: psutil.Process) -> tuple[float, float]:
-    """(memory of its own, all that is resident), in MB."""
+def _memory(process: psutil.Process) -> float:
+    """Its own memory in MB, without the pages of mapped files."""
     memory = process.memory_info()
-    return (memory.rss - getattr(memory, "shared", 0)) / (1 << 20), memory.rss / (1 << 20)
+    return float((memory.rss - getattr(memory, "shared", 0)) / (1 << 20))

@@ -41,7 +41,7 @@ class Documents(JsonlReader):
         if on_open:
             on_open(source)
         for number, line in enumerate(source, start=1):
-            yield Record(_place(number), line)
+            yield Record(f"number {number:,}", line)
 
     def state(self) -> dict[str, Any]:
         """Size and hash: the same documents give the same index, whichever process holds them."""
@@ -50,13 +50,9 @@ class Documents(JsonlReader):
         return {"corpus": str(self.path), "bytes": source.size, "sha256": source.sha256()}
 
 
-def _place(number: int) -> str:
-    return f"number {number:,}"
-
-
 def _line(number: int, document: Document | Mapping[str, Any]) -> bytes:
     """One line of JSON, with its line break."""
-    place = f"{IN_MEMORY}, {_place(number)}"
+    place = f"{IN_MEMORY}, number {number:,}"
     if not isinstance(document, Document | Mapping):
         raise InputError(f"{place}: {type(document).__name__}, expected a Document or a dictionary", _EXAMPLE)
     try:

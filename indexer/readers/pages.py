@@ -24,22 +24,15 @@ class PagesReader(PageReader):
 
     name = "pages"
     description = "a folder of both Markdown files and web pages"
-    costly = any(part.costly for part in _PARTS)
-    headings = any(part.headings for part in _PARTS)
+    costly = headings = includes = True
     suffixes = tuple(suffix for part in _PARTS for suffix in part.suffixes)
     indexes = tuple(index for part in _PARTS for index in part.indexes)
-    includes = any(part.includes for part in _PARTS)
     max_bytes = max(part.max_bytes for part in _PARTS)
 
     @classmethod
     def _count(cls, path: Path, names: Sequence[str]) -> float:
         counts = [part._count(path, names) for part in _PARTS]
         return sum(counts) if all(counts) else 0  # more than either of the two
-
-    @classmethod
-    def is_page(cls, name: str) -> bool:
-        """A page of either kind."""
-        return any(part.is_page(name) for part in _PARTS)
 
     @classmethod
     def stated(cls, path: Path, names: Sequence[str]) -> dict[str, str]:

@@ -293,7 +293,7 @@ class FaissIndex:
         return ShardRows(open_shards(self._folder / VECTORS, len(self)), self.index.d)
 
     def parameters(self) -> dict[str, int]:
-        """The search parameters that hold where a search gives none."""
+        """The search parameters for searches that give none."""
         return search_parameters(self.manifest.factory) | self.manifest.search
 
     def _set(self, parameters: dict[str, int]) -> dict[str, int]:

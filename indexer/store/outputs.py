@@ -1,7 +1,7 @@
 """Writing where users have files of their own: no file is ever replaced that we did not write.
 
     OUTPUT.linkseek-lock     held while a command writes OUTPUT; released however it ends
-        FOLDER/.linkseek.json    the files of a folder that Linkseek's commands wrote, with size and time
+    FOLDER/.linkseek.json    the files of a folder that Linkseek's commands wrote, with size and time
 
 A file that the record lacks, or that was changed since, is the user's: a command that would write it is
 refused before its work. Names next to an output contain "linkseek", so they are nobody else's.

@@ -16,12 +16,14 @@ from dataclasses import dataclass, field, replace
 import regex
 
 from linkseek.indexer.documents import Link, Section
-from linkseek.indexer.wikitext.brackets import Pair, pairs_of
-from linkseek.indexer.wikitext.characters import GAP, Markup, plain
+from linkseek.indexer.wikitext.brackets import Pair, balance_brackets, pairs_of
+from linkseek.indexer.wikitext.characters import GAP, Markup, plain, without_controls
 from linkseek.indexer.wikitext.edits import PageText
-from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT, LinkingPage, Resolve
-from linkseek.indexer.wikitext.magic import call, function_of
+from linkseek.indexer.wikitext.lines import drop_tables, mark_lines
+from linkseek.indexer.wikitext.link_targets import IN_DROPPED, WITHOUT_TEXT, LinkingPage, Resolve
+from linkseek.indexer.wikitext.magic import call, function_of, replace_variables
 from linkseek.indexer.wikitext.plain_text import lay_out
+from linkseek.indexer.wikitext.tags import replace_tags, take_out_extensions
 from linkseek.indexer.wikitext.templates import shape_of
 
 # Letters after a link belong to it: [[planet]]s. MediaWiki lists them for each language; scripts
@@ -31,6 +33,19 @@ _BREAK = f"\n{GAP}\n"  # in place of a heading
 _HEADING = re.compile(r"^(={1,6})(.*?)\1[ \t]*$", re.MULTILINE)
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z]\w{1,31});")
 _TITLE = re.compile(r"[^\[\]{}\n]*")
+
+
+def read_wikitext(source: str, resolve: Resolve, page: LinkingPage | None = None) -> PageText:
+    """Text, links and sections of a page; what is dropped is counted in `page`."""
+    page = page or LinkingPage()
+    source, kept, noted = take_out_extensions(without_controls(source))
+    page.links["written"] += noted + source.count("[[")
+    source = balance_brackets(replace_variables(replace_tags(source), page), resolve, page)
+    rendered = render(mark_lines(drop_tables(source)), resolve, kept, page)
+    shown = lay_out(rendered, kept)
+    page.dropped[WITHOUT_TEXT, ""] += len(rendered.links) - len(shown.links)
+    page.dropped[IN_DROPPED, ""] += max(0, page.links["written"] - page.links["hidden"] - page.links["shown"])
+    return shown
 
 
 def render(source: str, resolve: Resolve, kept: Sequence[str], page: LinkingPage | None = None) -> PageText:

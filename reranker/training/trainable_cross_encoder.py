@@ -141,7 +141,7 @@ scores = open_scorer("{folder}").score(["who wrote it"], ["She wrote it."])
 ```
 """
 _ADAPTERS = """
-This folder holds low-rank adapters and the head. A full folder, which `CrossEncoder(path)` opens:
+This folder contains low-rank adapters and the head. A full folder, which `CrossEncoder(path)` opens:
 
 ```sh
 linkseek export-reranker {folder} --output {folder}-full

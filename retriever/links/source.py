@@ -75,7 +75,7 @@ class LinkSource:
                 return text[first : max(last, end)]
         raise InputError(
             f"{self.index.path}: the anchor of link {link} is blank",
-            "Build the index again from a corpus whose anchors hold text.",
+            "Build the index again from a corpus whose anchors have text.",
         )
 
     def link_evidence(self, link: int) -> dict[str, Any]:

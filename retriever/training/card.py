@@ -40,7 +40,7 @@ scores = model.similarity(model.encode_query(["who wrote it"]), model.encode_doc
     if config.model.train == "lora" or (config.model.train == "head" and config.model.dimension):
         holds = "low-rank adapters" if config.model.train == "lora" else "a layer"
         usage += (
-            f"\nThis folder holds {holds} on top of {base}. A full folder, which the library opens:\n\n"
+            f"\nThis folder contains {holds} on top of {base}. A full folder, which the library opens:\n\n"
             f"```sh\nlinkseek export {folder} --output {folder}-full\n```\n"
         )
     return card(

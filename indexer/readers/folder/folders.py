@@ -226,11 +226,6 @@ class PageReader(FolderReader):
         return path.is_dir() and super().recognises(path, head)
 
     @classmethod
-    def is_page(cls, name: str) -> bool:
-        """Whether a file of this name becomes a document."""
-        return cls.reads(name)
-
-    @classmethod
     def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
         """Facts that the files of a folder state about their addresses; empty by default."""
         return SiteFacts()
@@ -273,7 +268,7 @@ class PageReader(FolderReader):
         return replace(self.choices, guessed=tuple(sorted(({"site": ""} | values).items())))
 
     def _pages(self) -> list[str]:
-        return [entry.name for entry in self.entries() if self.is_page(entry.typed)]
+        return [entry.name for entry in self.entries() if self.reads(entry.typed)]
 
     def targets(self) -> Targets:
         """Resolves links between the pages."""

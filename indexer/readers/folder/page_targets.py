@@ -7,10 +7,9 @@ omit the language of translations: from "a.fr.html", "b" is "b.fr.html" rather t
 to other sites, out of the folder, to the page itself, and to files that are not pages (pictures, downloads)
 are dropped. Other links that lead to nothing stay as dangling links.
 
-All formats share one order (`Targets._readings`): the path from the page; from another root of the site; from
-the page that this one translates; as a name (`named`) or a title, in notes and Hugo; from the page as a
-folder; a label; a key of the front matter. An address that ends in the id of a page's file is that page's, as
-exports write it.
+All formats share one order (`Targets._readings`): the path from the page; from another root of the site; as a
+name (`named`), in notes and Hugo; from the page as a folder; a label; a key of the front matter. An address
+that ends in the id of a page's file is that page's, as exports write it.
 """
 
 from __future__ import annotations
@@ -147,12 +146,10 @@ class Targets:
         self._above = tuple(above)
         self.site = site or FolderSite()
         self.facts = facts or SiteFacts()
-        self._languages: dict[str, tuple[str, str]] = {}  # by page: its name without the language, and that
         self._translations: dict[str, dict[str, str]] = {}  # by name without language: pages by language
-        for page in sorted(self._pages):
-            if match := _IN_LANGUAGE.fullmatch(page):
-                self._languages[page] = (match[1] + match[3], match[2].lower())
-                self._translations.setdefault(match[1] + match[3], {})[match[2].lower()] = page
+        for page in filter(_IN_LANGUAGE.fullmatch, sorted(self._pages)):
+            name, language = _language_of(page)
+            self._translations.setdefault(name, {})[language] = page
         # A name without a language means the page that has none, the English one, or the first.
         named = {name: found.get("en", min(found.values())) for name, found in self._translations.items()}
         named |= {unquote(page): page for page in self._pages if "%" in page}
@@ -166,7 +163,8 @@ class Targets:
         titles = [(_fold_title(title), page) for page, title in self.facts.titles.items() if title]
         ids = [(match[1], page) for path, page in paths if (match := _ID_OF_FILE.search(path.stem))]
         self._keys = unique([*((_fold_title(key), page) for key, page in self.facts.keys), *ids])
-        self._names = {**self._keys, **unique(titles), **unique([*folders, *numbers]), **unique(ends)}
+        self._ends = {**unique([*folders, *numbers]), **unique(ends)}
+        self._titles = {**self._keys, **unique(titles)}
 
     def lead(self, page: str, href: str) -> Led:
         """Where the address of a link on `page` leads."""
@@ -205,8 +203,6 @@ class Targets:
         yield self._at(page, path)
         if path.startswith("/"):
             yield self._from_another_root(page, path)
-        if original := _untranslated(page):
-            yield self._at(original, path)
         if path.startswith("/") or self._inside(climb(page, path)) in self._others:
             return
         if self.facts.dialect in ("hugo", "obsidian") and path[0] != ".":
@@ -229,12 +225,12 @@ class Targets:
         """Whether a page has this name."""
         return name in self._pages
 
-    def named(self, page: str, name: str) -> str | None:
+    def named(self, page: str, name: str, *, titles: bool = True) -> str | None:
         """The page that a name on `page` means: a path from there or from the root, else the end of one path,
-        a folder or number, a title, a key. A name of several pages leads nowhere."""
+        a folder or number, else with `titles` a title, a key. A name of several pages leads nowhere."""
         found = (self._at(page, name) or self.find(name.lstrip("/"))) if name else None
-        for written in (self._without_suffix(name), name):  # a title may end like a file
-            found = found or self._names.get(_fold_title(written))
+        found = found or self._ends.get(_fold_title(self._without_suffix(name)))
+        found = found or (self._titles.get(_fold_title(name)) if titles else None)
         return self.translated(page, found) if found else None
 
     def keyed(self, key: str) -> str | None:
@@ -243,13 +239,11 @@ class Targets:
 
     def translated(self, page: str, target: str) -> str:
         """The target in the language of a page, if the names of both tell theirs: b.fr.md for b.md."""
-        _, language = self._languages.get(page, ("", ""))
-        own = self._in_language(target, language)
+        own = self._in_language(target, _language_of(page)[1])
         return own if own != page else target
 
     def _in_language(self, target: str, language: str) -> str:
-        name, _ = self._languages.get(target, (target, ""))
-        return self._translations.get(name, {}).get(language.lower(), target)
+        return self._translations.get(_language_of(target)[0], {}).get(language.lower(), target)
 
     def local(self, href: str) -> str | None:
         """The path of an address, from the folder's root if it has a host or begins at the site's root; None
@@ -318,22 +312,18 @@ class Targets:
         return next(filter(None, (self._folded.get(_fold(candidate)) for candidate in candidates)), None)
 
     def _candidates(self, path: str) -> Iterator[str]:
-        bare = path.rstrip("/")
-        if not path.endswith("/"):
-            yield path
-        before = f"{bare}/" if bare else ""
-        if path.endswith("/") or not bare:
-            yield from (before + index for index in self._indexes)
+        bare, of_folder = path.rstrip("/"), path.endswith("/") or not path
         stem = self._without_suffix(bare)
-        for start in dict.fromkeys((bare, stem)):
-            yield from (start + suffix for suffix in self._suffixes if start)
-        if not path.endswith("/"):
-            yield from (f"{stem}/{index}" for index in self._indexes)
+        before = f"{bare if of_folder else stem}/".lstrip("/")
+        files = [
+            start + suffix for start in dict.fromkeys((bare, stem)) for suffix in self._suffixes if start
+        ]
+        indexes = [before + index for index in self._indexes]
+        yield from [*indexes, *files] if of_folder else [path, *files, *indexes]
         folder, _, last = stem.rpartition("/")
         yield from (f"{stem}/{last}{suffix}" for suffix in self._suffixes if last)  # of Docusaurus, of notes
         if last.lower() == "index":
-            yield from (f"{folder}/{index}" if folder else index for index in self._indexes)
-            yield from (folder + suffix for suffix in self._suffixes if folder)
+            yield from self._candidates(f"{folder}/" if folder else "")
 
     def _without_suffix(self, name: str) -> str:
         suffixes = (suffix for suffix in (*self._suffixes, ".html", ".htm") if name.lower().endswith(suffix))
@@ -364,18 +354,10 @@ class PageLinks:
         return led.target
 
 
-_TRANSLATED = re.compile(
-    r"((?:.*/)?)i18n/[^/]+/docusaurus-plugin-content-(docs|blog|pages)(?:-[^/]+)?/(?:current/|(version-[^/]+/))?(.*)"
-)
-
-
-def _untranslated(page: str) -> str | None:
-    """The page that a page of Docusaurus translates; its links may lead to what is not translated."""
-    match = _TRANSLATED.fullmatch(page)
-    if match is None:
-        return None
-    folder = {"docs": f"versioned_docs/{match[3]}" if match[3] else "docs/", "pages": "src/pages/"}
-    return f"{match[1]}{folder.get(match[2], 'blog/')}{match[4]}"
+def _language_of(page: str) -> tuple[str, str]:
+    """The name of a page without the language in it, and that."""
+    match = _IN_LANGUAGE.fullmatch(page)
+    return (match[1] + match[3], match[2].lower()) if match else (page, "")
 
 
 def _fold(name: str) -> str:

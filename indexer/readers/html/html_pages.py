@@ -38,13 +38,13 @@ from linkseek.indexer.readers.folder.page_targets import (
 )
 from linkseek.indexer.readers.folder.sites import read_start, sample
 from linkseek.indexer.readers.html.html_text import (
+    MAIN,
     check_cost,
     count_links,
     decode,
     expand_empty,
     heading_text,
     is_template,
-    main_parts,
     render,
     without,
 )
@@ -67,7 +67,7 @@ class HtmlReader(PageReader):
     @classmethod
     def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
         """Titles, and the addresses that one page alone names as its own, by which saved pages are linked."""
-        pages = [name for name in names if cls.is_page(name) or "." not in name]
+        pages = [name for name in names if cls.reads(name) or "." not in name]
         named: list[tuple[str, str]] = []
         titles: dict[str, str] = {}
         for name, content in read_start(path, pages, _HEAD):
@@ -84,9 +84,7 @@ class HtmlReader(PageReader):
         name = record.place
         if self.path.is_dir() and is_template(record.payload):
             return [Ignored("template of web pages")]
-        source = _source(name, record.payload)
-        tree = LexborHTMLParser(source)
-        address = _Address(name, self.targets(), tree)
+        source, tree, address = self._opened(name, record.payload)
         if other := address.refresh or address.elsewhere:
             return [Redirect(name, other)]
         if address.leaves:
@@ -112,11 +110,15 @@ class HtmlReader(PageReader):
         metadata = {"language": language} if language else {}
         return [Document(name, title, *page, address.url or name, metadata), *dropped(lost)]
 
+    def _opened(self, name: str, content: bytes) -> tuple[str, LexborHTMLParser, _Address]:
+        source = _source(name, content)
+        tree = LexborHTMLParser(source)
+        return source, tree, _Address(name, self.targets(), tree)
+
     def lines(self, name: str, content: bytes) -> tuple[list[str], list[str]]:
         """The lines at both ends of a page, and its titles; none of one that cannot be read."""
         try:
-            tree = LexborHTMLParser(_source(name, content))
-            address = _Address(name, self.targets(), tree)
+            _, tree, address = self._opened(name, content)
             title, layout = _read(tree, address)
         except InputError:
             return [], []
@@ -125,7 +127,7 @@ class HtmlReader(PageReader):
 
 @lru_cache(maxsize=4)
 def _shared(reader: HtmlReader) -> Shared:
-    names = [entry.name for entry in reader.entries() if reader.is_page(entry.typed) and not entry.ignored]
+    names = [entry.name for entry in reader.entries() if reader.reads(entry.typed) and not entry.ignored]
     pages = read_start(reader.path, sample(names, SAMPLE), reader.max_bytes)
     return shared_by([reader.lines(name, content) for name, content in pages])
 
@@ -162,7 +164,7 @@ def _source(name: str, content: bytes) -> str:
 def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
     """Title and text of a page. A page of navigation alone has that as its text."""
     layout = Layout()
-    for selector, everything in [*((selector, False) for selector in main_parts()), ("body", True)]:
+    for selector, everything in [*((selector, False) for selector in MAIN), ("body", True)]:
         main = _only(tree, selector)
         if main is None:
             continue

@@ -24,6 +24,17 @@ from selectolax.lexbor import LexborNode
 from linkseek.indexer.readers.folder.page_layout import HEADINGS, Layout
 from linkseek.indexer.readers.reader import damaged
 
+_DATA: dict[str, Any] = tomllib.loads(Path(__file__).with_name("parts.toml").read_text("utf-8"))
+MAIN: list[str] = _DATA["main"]
+"""The main part of a page: the first of these selectors that matches one element."""
+
+
+def navigation_pattern(name: str) -> str:
+    """A pattern of `parts.toml` with the words that it is made of."""
+    words = _DATA["navigation"]
+    return str(re.sub("[A-Z]{3,}", lambda word: f"(?:{words[word[0].lower()]})", words[name]))
+
+
 _CHARSET = re.compile(
     rb"""<(?:meta\b[^>]*?\bcharset|\?xml\b[^>]*?\bencoding)\s*=\s*["']?\s*([\w.:-]+)""", re.I
 )
@@ -78,6 +89,7 @@ def is_template(content: bytes) -> bool:
     return bool(controls and not named) and len(_ANY_TAG.sub(b"", text)) < _BYTES_PER_CONTROL * controls
 
 
+_KINDS = ("blocks", "formatting", "ended")
 _VOID = "area base br col embed hr img input link meta param source track wbr".split()
 _EMPTY = re.compile(rf"<(?!(?:{'|'.join(_VOID)})\b)([a-z][\w:.-]*)((?:\s[^<>]*)?)/>", re.I)
 
@@ -91,21 +103,12 @@ _MAX_DEPTH = 1000  # browsers stop at 512
 _MAX_COPIES = 200_000  # of formatting elements, and one for each character
 _MAX_STEPS = 50_000_000  # through open elements, a few nanoseconds each
 _MAX_ATTRIBUTES = 1000  # the parser compares each with all
-_BLOCKS = frozenset(
-    """div section article main nav aside header footer figure figcaption details summary center blockquote
-    ul ol dl menu dir pre address fieldset hgroup search listing table h1 h2 h3 h4 h5 h6
-    object marquee applet""".split()
-)
-_FORMATTING = frozenset("b big code em font i nobr s small strike strong tt u".split())
-# Never open for long: without content, or ended by the next one. (An <a> ends the one before it, too.)
-_ENDED = "|".join(
-    [*_VOID, *"p li dd dt td th tr tbody thead tfoot option optgroup colgroup rt rp html head body a".split()]
-)
+_BLOCKS, _FORMATTING, _ENDED = (frozenset(_DATA["parser"][kind].split()) for kind in _KINDS)
 _ATTRIBUTE = r"""(?:[\s/]*+=?+[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"?|'[^']*+'?|[^\s>"'][^\s>]*+)?+)?+)"""
 # The next tag that may stay open, or has too many attributes; before it text, comments, and all other tags.
 _TAG = re.compile(
     rf"""(?:[^<]++|<(?:!--.*?(?:-->|\Z)|(?!/?[a-z])
-    |/?+(?:{_ENDED})(?=[\s/>]){_ATTRIBUTE}{{0,{_MAX_ATTRIBUTES}}}+(?!{_ATTRIBUTE})))*+
+    |/?+(?:{"|".join(_ENDED)})(?=[\s/>]){_ATTRIBUTE}{{0,{_MAX_ATTRIBUTES}}}+(?!{_ATTRIBUTE})))*+
     (?:<(/?)([a-z][^\s/>]*+)({_ATTRIBUTE}*+)|\Z)""",
     re.DOTALL | re.IGNORECASE | re.VERBOSE,
 )
@@ -149,19 +152,9 @@ def check_cost(source: str) -> None:
 
 
 @cache
-def _parts() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("parts.toml").read_text("utf-8"))
-
-
-def main_parts() -> list[str]:
-    """The main part of a page: the first of these selectors that matches one element."""
-    return list(_parts()["main"])
-
-
-@cache
 def _selectors(*, everything: bool) -> str:
     """The elements to drop, as one selector; with `everything`, only invisible ones."""
-    named = _parts()["dropped"]
+    named = _DATA["dropped"]
     return ", ".join(chain(*([named["invisible"]] if everything else named.values())))
 
 
@@ -228,6 +221,8 @@ def render(
                 opened.append((node, tag))
                 node = node.first_child
                 continue
+        elif node.tag == "a":  # an anchor that is hidden
+            before = _name(node) or before
         node = node.next
 
 
@@ -235,9 +230,7 @@ _PARTS = "table, h1, h2, h3, h4, pre, p:not(:empty) + p:not(:empty)"
 _TABLES_OF_LAYOUT = f"table:not([data-rows]):is([role='presentation'], [role='none'], :has({_PARTS}))"
 """Their cells hold whole parts of a page, so rows are not lines; never of a table in Markdown (data-rows)."""
 _FORMULAS = ("msup", "msubsup", "mfrac")
-_SPECIAL = (
-    _LABELS, ":is(msup, msubsup) > :last-child", "mfrac > :last-child", "[id], a[name]",
-)  # fmt: skip
+_SPECIAL = (_LABELS, ":is(msup, msubsup) > :last-child", "mfrac > :last-child", "[id], a[name]")
 """Names of parts, exponents and denominators of MathML (10⁶ is not 106, nor 1/2 12), what a link can name."""
 
 

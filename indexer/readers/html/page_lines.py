@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from linkseek.indexer.documents import Link
+from linkseek.indexer.readers.html.html_text import navigation_pattern
 from linkseek.indexer.wikitext.edits import Edit, PageText, Span
 
 SAMPLE = 40
@@ -101,19 +102,9 @@ def _without(page: PageText, lines: Sequence[Span]) -> PageText:
     return shown if shown.text.strip() else page
 
 
-_WORD = (
-    r"(?:next|prev(?:ious)?|up|top|back|forward|home|contents|(?:table of )?contents|toc|index|first|last)"
+_LABELLED, _LABEL, _MARK, _NEIGHBOUR = (
+    re.compile(navigation_pattern(name), re.IGNORECASE) for name in ("labelled", "label", "mark", "neighbour")
 )
-_THING = r"page|chapter|section|node|message(?: \(by thread\))?|topic|in thread|by (?:date|thread)"
-_LABELLED = re.compile(
-    rf"\b(?:{_WORD}(?: (?:{_THING}))?|messages sorted by|(?:maybe )?in reply to|reply)\s*:", re.IGNORECASE
-)
-_LABEL = re.compile(rf"\bnode:[^,\n]*|{_LABELLED.pattern}|\b{_WORD}\b|\(dir\)|[\W_]+", re.IGNORECASE)
-_OF_MAIL = r"\[? ?(?:date|thread|subject|author|attachment)(?: (?:prev|next|index|view))? ?\]?"
-_MARK = re.compile(
-    rf"(?:{_WORD}(?: (?:{_THING}))?|{_OF_MAIL}|return to main contents|[<>?«»‹›←→↑^\s]+)", re.IGNORECASE
-)
-_NEIGHBOUR = re.compile(r"\b(?:next|prev(?:ious)?|up|node)\s*:", re.IGNORECASE)
 _LONGEST = 500  # characters of such a line
 
 

@@ -1,5 +1,5 @@
-"""Front matter of Markdown: YAML between lines of ---, TOML between lines of +++, or a JSON object, also
-between lines of ;;; or after ---toml and ---json; the lines at the start that MkDocs, Pandoc and Logseq read.
+"""Front matter of Markdown: YAML between lines of ---, TOML between lines of +++ or after ---toml, JSON
+between lines of ;;; or after ---json; the lines at the start that MkDocs, Pandoc and Logseq read.
 
 `title`, `date`, `tags` and the language become metadata; slugs, permalinks, aliases and the like are further
 addresses of the page.
@@ -37,7 +37,6 @@ _MKDOCS_NAMES = frozenset("title author authors date summary description templat
 _PANDOC = re.compile(r"%[ \t]+([^\n]+)\n(?:%[^\n]*\n){0,2}(?=[ \t]*(?:\n|\Z))")
 _LOGSEQ = re.compile(r"(?:[ \t]*(?:- )?[\w?/-]+::(?:[ \t][^\n]*)?(?:\n|\Z))+")
 _LOGSEQ_LINE = re.compile(r"([\w?/-]+)::[ \t]*(.*)")
-_JSON = re.compile(r'\s*\{\s*"')
 
 
 def split_front_matter(source: str, dialect: str) -> tuple[dict[Any, Any], str]:
@@ -66,14 +65,6 @@ def split_front_matter(source: str, dialect: str) -> tuple[dict[Any, Any], str]:
             return values, head[match.end() :] + source[_MAX_CHARACTERS:]
     if dialect != "myst" and (match := _PANDOC.match(head)):
         return {"title": match[1].strip()}, head[match.end() :] + source[_MAX_CHARACTERS:]
-    if _JSON.match(source):
-        start = len(source) - len(source.lstrip())
-        try:
-            values, end = json.JSONDecoder().raw_decode(source[: start + _MAX_CHARACTERS], start)
-        except (ValueError, RecursionError):
-            return {}, source  # a page that begins with a brace
-        if isinstance(values, dict) and source[end : end + 1] in ("", "\n", "\r"):
-            return values, source[end:]
     return {}, source
 
 

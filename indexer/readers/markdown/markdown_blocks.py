@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-import tomllib
-from pathlib import Path
-from typing import Any
 
 from linkseek.indexer.readers.folder.page_targets import LABEL
-from linkseek.indexer.readers.markdown.markdown_tags import TAGS, Dropped
+from linkseek.indexer.readers.markdown.markdown_tags import DIALECTS, TAGS, Dropped
 
 _FENCE = re.compile(r"^([ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(`{3,}|~{3,})[ \t]*(.*)$")
 _ADMONITION = re.compile(r'^(\s*)(?:!!!|\?\?\?\+?)(?:[ \t]+|(?=\w))([\w -]*?)[ \t]*(?:"(.*)")?[ \t]*$')
@@ -26,8 +23,6 @@ _CONTAINER = re.compile(
 _QUOTED = re.compile(r"^ {0,3}> ?")
 _DIRECTIVE = re.compile(r"\{([\w:.-]+)\}[ \t]*(.*)$")
 _OPTION = re.compile(r"^\s*:([\w-]+):(?:\s+(.*?))?\s*$")
-DIALECTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text("utf-8"))
-"""Config files by dialect, and directives by what they show."""
 _SHOWN, _UNSHOWN, _CODE = (
     frozenset(DIALECTS["directives"][of].split()) for of in ("shown", "filled", "code")
 )

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from linkseek.indexer.readers.folder.page_targets import LABEL
-from linkseek.indexer.readers.markdown.markdown_blocks import DIALECTS, shown_blocks, without_indents
+from linkseek.indexer.readers.markdown.markdown_blocks import shown_blocks, without_indents
 from linkseek.indexer.readers.markdown.markdown_tags import (
+    DIALECTS,
     TAGS,
     Dropped,
     arguments_of,
@@ -43,12 +44,10 @@ def dialect_of(folder: Path, names: Iterable[str]) -> str:
     """The dialect that the files of a folder show; empty if no dialect is recognised."""
     listed = set(names)
     for dialect, names in DIALECTS["configs"].items():
-        if any(name in listed or f"docs/{name}" in listed for name in names):
+        if any(name in listed or f"docs/{name}" in listed or (folder / name).is_file() for name in names):
             return str(dialect)
     if any((above / ".obsidian").is_dir() for above in (folder.absolute(), *folder.absolute().parents[:2])):
         return "obsidian"
-    if (folder / ".eleventy.js").is_file():
-        return "jekyll"
     tops = {name.partition("/")[0] for name in listed}
     return "logseq" if {"pages", "journals"} <= tops else ""
 

@@ -65,7 +65,7 @@ class MarkdownReader(PageReader):
         facts = SiteFacts({}, {}, {}, dialect, {})
         keys: set[tuple[str, str]] = set()
         anchors: list[tuple[str, str]] = []
-        for name, content in read_start(path, [*filter(cls.is_page, names)], cls.max_bytes):
+        for name, content in read_start(path, [*filter(cls.reads, names)], cls.max_bytes):
             source, title, own, addresses = "", "", list[str](), list[str]()
             with suppress(InputError, *ERRORS):  # which are counted when the page is read
                 source = read_source(name, content, Counter()).replace("\r\n", "\n")
@@ -79,8 +79,7 @@ class MarkdownReader(PageReader):
             for address in addresses:
                 facts.addresses.setdefault(address.casefold(), name)
             labels = {label or named: text for label, named, text in _LABEL.findall(source)}
-            if "_quarto.yml" in names:  # a book is one page to [text](#sec-label)
-                labels |= {label: heading for heading, label in _NAMED_HEADING.findall(source)}
+            labels |= {label: heading for heading, label in _NAMED_HEADING.findall(source)}
             facts.labels.update(dict.fromkeys(labels, name))
             facts.headings.update(labels)
         return replace(facts, keys=sorted(keys), anchors=unique(anchors))
@@ -96,7 +95,7 @@ class MarkdownReader(PageReader):
     @classmethod
     def _is_outline(cls, path: Path, names: Sequence[str]) -> bool:
         """Whether most pages are lists, and one has properties as Logseq writes them."""
-        starts = [start for _, start in read_start(path, sample([*filter(cls.is_page, names)], 40), _START)]
+        starts = [start for _, start in read_start(path, sample([*filter(cls.reads, names)], 40), _START)]
         with_properties = [bool(_PROPERTIES.match(start)) for start in starts]
         lists = [start.lstrip()[:2] == b"- " for start in starts]
         return any(with_properties) and 2 * (sum(with_properties) + sum(lists)) > len(starts)
@@ -150,6 +149,7 @@ _LABEL = re.compile(
     re.MULTILINE,
 )
 """A label, and the heading that follows it."""
+# A book of Quarto is one page to [text](#sec-label).
 _NAMED_HEADING = re.compile(r"^#+[ \t]+([^\n{}]*?)[ \t]*\{[^{}\n]*#(sec-[\w:-]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _ANY_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
@@ -171,9 +171,9 @@ def _site_of_config(name: str, content: str) -> str:
         return f"https://{content.strip()}/" if content.strip() else ""
     values = {key.lower(): value for key, value in _ADDRESS_IN_CONFIG.findall(content)}
     address = values.get("site_url") or values.get("url") or values.get("baseurl", "")
-    path = values.get("baseurl", "") if address.startswith(("http:", "https:")) else ""
-    path = "" if path.startswith(("http:", "https:")) else path.strip("/")
-    return f"{address.rstrip('/')}/{path}" if address.startswith(("http:", "https:")) else ""
+    web, path = ("http:", "https:"), values.get("baseurl", "").strip("/")
+    shown = f"{address.rstrip('/')}/{'' if path.startswith(web) else path}"
+    return shown if address.startswith(web) else ""
 
 
 def decode_markdown(content: bytes) -> str:

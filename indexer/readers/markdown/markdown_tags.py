@@ -9,20 +9,22 @@ Source: the documentation of Hugo, Jekyll, Hexo, MkDocs, VitePress, mdBook, MDN,
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 TAGS = "tags of site generators"
+DIALECTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text("utf-8"))
+"""Signs of the dialects: rules, config files, directives, words of tags."""
 
 Dropped = Counter[tuple[str, str]]
 
-_TEXTS = ("title", "text", "label", "header", "heading", "summary", "caption", "content")
-_ADDRESSES = ("href", "to", "link", "url", "relref", "ref")
-_LABELLED = frozenset("tab details expand collapse accordion spoiler".split())
-_LOGIC = frozenset("assign set capture if elsif elif unless for case when macro".split())
-_OF_ADDRESSES = {"ref": "{}", "relref": "{}", "link": "/{}", "post_url": "/_posts/{}.md"}
-"""Tags that stand for an address, and that address."""
-_FILLED = ("jekyll", "hugo", "mkdocs", "mdx")  # where {{ name }} is a value
+_OF_ADDRESSES: dict[str, str] = DIALECTS["addresses"]
+_TEXTS, _ADDRESSES, _LABELLED, _LOGIC, _FILLED = (
+    tuple(DIALECTS["tags"][kind].split()) for kind in ("texts", "addresses", "labelled", "logic", "filled")
+)
 
 _ARGUMENT = re.compile(r"""(?:([\w-]+)=\{?)?(["'`])(.*?)\2""", re.DOTALL)
 _OPEN, _CLOSE = r"(?:\{\{[<%]|\{%)-?\s*", r"\s*-?(?:[>%]\}\}|%\})"

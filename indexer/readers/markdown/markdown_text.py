@@ -11,7 +11,6 @@ Source: https://spec.commonmark.org/0.31.2/.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import PurePosixPath
@@ -20,6 +19,7 @@ from urllib.parse import unquote
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
+from mdit_py_plugins.anchors import anchors_plugin
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 from selectolax.lexbor import LexborHTMLParser
@@ -67,9 +67,11 @@ class MarkdownLinks(PageLinks):
             left, right = right, left
         shown_left = _NOTE.sub("", left)
         both = ((left, right or shown_left), (right, shown_left))
-        for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
-            if page := self.targets.named(self.page, _NOTE.sub("", name).partition("#")[0].strip()):
-                return self.counted(self.targets.led_to(self.page, page)), anchor
+        for titles in (False, True):
+            for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
+                written = _NOTE.sub("", name).partition("#")[0].strip()
+                if page := self.targets.named(self.page, written, titles=titles):
+                    return self.counted(self.targets.led_to(self.page, page)), anchor
         name = shown_left.partition("#")[0].strip()
         if _FILE.search(name):
             return self.counted(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or shown_left
@@ -90,7 +92,7 @@ def _parser(of_mdx: bool) -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
     if of_mdx:
         parser.disable(["code", "html_block"])
-    parser.use(footnote_plugin).use(deflist_plugin)
+    parser.use(footnote_plugin).use(deflist_plugin).use(anchors_plugin, max_level=6, slug_func=slug_of)
     for part in ("ref", "anchor", "block_open", "block_close", "open", "close"):
         shown = {"open": "<div>", "close": "</div>"}.get(part, "")
         parser.add_render_rule(f"footnote_{part}", lambda *_, shown=shown: shown)
@@ -124,11 +126,8 @@ def render_markdown(source: str, layout: Layout, links: MarkdownLinks, *, of_mdx
     tokens = parser.parse(source)
     if any(token.level >= _DEEPEST - 1 for token in tokens):
         raise damaged(f"quotes or lists are nested {_DEEPEST} deep", "page")
-    anchors = Counter[str]()
     for at, token in enumerate(tokens):
-        if token.type == "heading_open":
-            token.attrs = {"id": _anchor(tokens[at + 1].content, anchors)}
-        elif token.type == "inline":
+        if token.type == "inline":
             children = token.children or []
             if children and at > 1 and tokens[at - 2].type in ("list_item_open", "blockquote_open"):
                 children[0].content = _MARK.sub("", children[0].content)
@@ -200,13 +199,6 @@ def slug_of(heading: str) -> str:
         return named[1]
     words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1", _ATTRIBUTES.sub("", heading)).strip().lower())
     return words.replace(" ", "-")
-
-
-def _anchor(heading: str, before: Counter[str]) -> str:
-    """The anchor of a heading. before: earlier anchors, whose words get a number where they come again."""
-    slug = slug_of(heading)
-    before[slug] += not _NAMED.search(heading)
-    return slug if before[slug] < 2 else f"{slug}-{before[slug] - 1}"
 
 
 _NAMED = re.compile(r"\{:?[^{}]*#([\w-]+)[^{}]*\}\s*\Z")

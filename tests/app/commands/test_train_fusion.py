@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from linkseek.app.commands.train_fusion import main, reading
+from linkseek.app.commands.train_fusion import main, read_features
 from linkseek.app.pipelines import examples as examples_module
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.examples import ExampleBuilder, collection_of_test_set
@@ -176,7 +177,7 @@ def test_judged_documents_are_labels_where_there_are_no_answers(index, tmp_path,
     judged = LoadedTestSet("judged", queries, {"1": {"Oslo": 1}, "2": {"Paris": 0}})
     opened, builder = OpenIndex.open(index), ExampleBuilder(100)
     collection = collection_of_test_set(opened, judged)
-    builder.add(opened, collection, [Bm25(opened)], reading(FeatureReader(opened, ["bm25"])))
+    builder.add(opened, collection, [Bm25(opened)], partial(read_features, FeatureReader(opened, ["bm25"])))
     labelled = builder.examples()
     examples = labelled.examples
     assert (labelled.collections, len(examples.sizes)) == ([("judged", 2)], 1)

@@ -41,10 +41,6 @@ def test_what_is_written_is_what_was_read(tmp_path):
     assert json.loads((tmp_path / "results.json").read_bytes()) == RESULTS
 
 
-def test_the_differences_of_older_files_are_ignored():
-    assert parse(RESULTS | {"differences": [{"a": "bm25", "b": "gone"}]}).to_json() == RESULTS
-
-
 @pytest.mark.parametrize("version", [0, 2, "1", None])
 def test_other_versions_are_refused(version):
     with pytest.raises(InputError, match="the results of mine are damaged, or their version is not 1:"):

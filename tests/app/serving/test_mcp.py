@@ -14,8 +14,8 @@ from mcp.client.stdio import stdio_client
 from pydantic import TypeAdapter
 
 from linkseek.app.commands.mcp import McpOptions
-from linkseek.app.serving.application import open_indexes
 from linkseek.app.serving.batches import RequestBatches
+from linkseek.app.serving.indexes import ServedIndexes
 from linkseek.app.serving.mcp_server import create_tools
 from linkseek.app.serving.searching import Searching
 from tests.support.asynchronous import finished
@@ -81,7 +81,7 @@ async def conversation(client: Client) -> None:
 
 def test_in_this_process(planets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = McpOptions(index=[planets], pipeline="bm25")
-    indexes, batches = open_indexes(options, models=word_models()), RequestBatches(10)
+    indexes, batches = ServedIndexes(options, models=word_models()), RequestBatches(10)
     searching = Searching(indexes, batches, options)
 
     async def talk() -> None:

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from linkseek.app.answers import AnswerHit
-from linkseek.app.pipelines.filters import NO_FILTER
 from linkseek.app.service import SearchService
-from linkseek.app.serving.searching import _with_extras
+from linkseek.app.serving.searching import SearchKind, _with_extras
 from tests.support.asynchronous import wait_until
 from tests.support.served import PLANETS, Client, build_planets, running
 
@@ -299,7 +298,7 @@ def test_words_are_marked_in_the_language_of_the_index() -> None:
     hit = AnswerHit(1, 1.0, "a#0", "a", "", "Die Städte sind alt.", "")
     service: Any = SimpleNamespace(index=SimpleNamespace(language="de"))
     extras = frozenset({"highlights"})
-    shown = _with_extras(service, hit, "Wie alt ist die Stadt?", "bm25", 1, NO_FILTER, extras)
+    shown = _with_extras(service, hit, "Wie alt ist die Stadt?", SearchKind("bm25", 1, extras=extras))
     assert shown.extras["highlights"] == [(4, 10), (16, 19)]  # and not "Die"
 
 

@@ -16,6 +16,7 @@ import requests
 
 from linkseek.app.serving import indexes as module
 from linkseek.app.serving.indexes import NoSuchNameError, ServedIndexes
+from linkseek.app.serving.options import IndexOptions
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.updating.growth import update_index
@@ -123,7 +124,7 @@ def test_a_version_is_closed_after_its_last_request(tmp_path: Path) -> None:
 
     started: list[Actors] = []
     index = build_planets(tmp_path / "own")
-    indexes = ServedIndexes([index], cluster=Actors, models=word_models())  # type: ignore[arg-type]
+    indexes = ServedIndexes(IndexOptions(index=[index]), Actors, word_models())  # type: ignore[arg-type]
     served = indexes.named("own")
     old = served.service
     build_planets(index, more=1)
@@ -138,7 +139,7 @@ def test_a_version_is_closed_after_its_last_request(tmp_path: Path) -> None:
 
 def test_a_part_opened_after_a_change_is_that_of_the_new_version(tmp_path: Path) -> None:
     index = build_planets(tmp_path / "own")
-    served = ServedIndexes([index], models=word_models()).named()
+    served = ServedIndexes(IndexOptions(index=[index]), models=word_models()).named()
     build_planets(index, more=5)  # before anything has opened Lucene's part
     count = served.with_newest(lambda service: service.index.lucene().count)
     assert count == len(planet_rows(5))
@@ -147,13 +148,13 @@ def test_a_part_opened_after_a_change_is_that_of_the_new_version(tmp_path: Path)
 def test_names_are_unique_and_known(tmp_path: Path, planets: Path) -> None:
     copied = shutil.copytree(planets, tmp_path / planets.name)
     with pytest.raises(UsageError, match="two indexes have the name planets"):
-        ServedIndexes([planets, copied])
+        ServedIndexes(IndexOptions(index=[planets, copied]))
     with pytest.raises(NoSuchNameError, match="planets"):
-        ServedIndexes([planets]).named("planet")
+        ServedIndexes(IndexOptions(index=[planets])).named("planet")
     with pytest.raises(UsageError, match='no pipeline "bm52"'):
-        ServedIndexes([planets], pipeline="bm52")
+        ServedIndexes(IndexOptions(index=[planets], pipeline="bm52"))
     with pytest.raises(DamagedIndexError):
-        ServedIndexes([tmp_path / "none"])
+        ServedIndexes(IndexOptions(index=[tmp_path / "none"]))
 
 
 # --- processes ---------------------------------------------------------------------------------------

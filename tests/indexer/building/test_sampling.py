@@ -10,7 +10,7 @@ import pytest
 
 from linkseek.indexer import build as build_command
 from linkseek.indexer.building import costs, sampling
-from linkseek.indexer.building.costs import BEFORE, Cost, Estimate
+from linkseek.indexer.building.costs import BEFORE, Cost, Estimate, Used
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.sampling import estimate_build
 from linkseek.indexer.encoding.batches import Parallel
@@ -123,14 +123,12 @@ def test_a_build_that_cannot_fit_is_refused_with_the_type_that_fits(corpus, inde
 def test_time_of_chains_that_run_at_the_same_time(cores, seconds, monkeypatch):
     monkeypatch.setattr("linkseek.indexer.building.costs.os.cpu_count", lambda: cores)
     stages = [
-        Cost("documents", BEFORE, 1, memory_bytes=50, seconds=6, cpu=9),
-        Cost("bm25", "bm25", 1, memory_bytes=20, seconds=10, cpu=13),
-        Cost("encoding", "dense", 1, memory_bytes=30, seconds=15, cpu=30),
-        Cost("FAISS", "dense", 1, memory_bytes=10, seconds=5, cpu=10),
+        Cost("documents", BEFORE, Used(6, 9, memory=50)),
+        Cost("bm25", "bm25", Used(10, 13, memory=20)),
+        Cost("encoding", "dense", Used(15, 30, memory=30)),
+        Cost("FAISS", "dense", Used(5, 10, memory=10)),
     ]
-    estimate = Estimate("Flat", 1, 100, 1.0, stages)
-    assert estimate.seconds == seconds
-    assert (estimate.cpu, estimate.memory_bytes) == (63, 150)
+    assert Estimate("Flat", 1, Used(1, 1, memory=100), stages).used == Used(seconds, 63, memory=150)
 
 
 def test_processes_that_tokenise_are_measured(tmp_path, monkeypatch):

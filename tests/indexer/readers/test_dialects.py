@@ -267,7 +267,6 @@ def test_marks_without_ends_take_no_long_time(tmp_path: Path, mark: str) -> None
 @pytest.mark.parametrize(
     "front",
     ['+++\ntitle = "A page"\ndate = 2024-01-02\ntags = ["x","y"]\nlang = "fr"\n+++\n',
-     '{\n  "title": "A page",\n  "date": "2024-01-02",\n  "tags": ["x", "y"],\n  "lang": "fr"\n}\n',
      "---\ntitle: A page\ndate: 2024-01-02\ntags: [x, y]\nlang: fr\n---\n"],
 )  # fmt: skip
 def test_front_matter(tmp_path: Path, front: str) -> None:

@@ -136,16 +136,6 @@ NAMES = {
                           "docusaurus.config.js": "",
                           "a.md": "[a](/blog/2021/03/04/hello) [b](blog/2021/03/05/yo)"},
                          "a.md", [("a", "blog/2021-03-04-hello.md"), ("b", "blog/2021-03-05-yo/index.md")]),
-    "pages that are not translated": (
-        {"docs/guides/02-deploy.mdx": "---\nid: dep\n---\nx",
-         "docusaurus.config.js": "module.exports={url:'https://x.example',baseUrl:'/p/'}",
-         "i18n/de/docusaurus-plugin-content-docs/current/a.md":
-         "[a](./guides/02-deploy.mdx) [b](https://x.example/p/docs/guides/dep) [c](b.md) [d](none.md)",
-         "i18n/de/docusaurus-plugin-content-docs/current/b.md": "y", "docs/b.md": "z"},
-        "i18n/de/docusaurus-plugin-content-docs/current/a.md",
-        [("a", "docs/guides/02-deploy.mdx"), ("b", "docs/guides/02-deploy.mdx"),
-         ("c", "i18n/de/docusaurus-plugin-content-docs/current/b.md"),
-         ("d", "i18n/de/docusaurus-plugin-content-docs/current/none.md")]),
     "MyST's labels": (
         {"conf.py": "", "install.md": "(inst)=\n# Install\n\nx\n\n(sec-b)=\n## B\n\ny\n\n"
          "```{figure} x.png\n:name: fig\n```",
