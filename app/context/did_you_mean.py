@@ -28,8 +28,11 @@ def did_you_mean(index: OpenIndex, question: str) -> tuple[str, list[str]] | Non
     better: dict[str, str] = {}
     passages: dict[str, str] = {}
     for word, near in zip(words, index.local_lucene.near(words), strict=True):
-        other = near and _like(word, _spelt(index, near.passage_id, near.term))
-        if near and other and (index.language == ENGLISH or not _is_inflected(word, other)):
+        if near is None:
+            continue
+        other = _spelt(index, near.passage_id, near.term)
+        other = other if word[:1].isupper() else other.lower()
+        if index.language == ENGLISH or not _is_inflected(word, other):
             better[word], passages[word] = other, near.passage_id
     better = {
         word: other for word, other in better.items() if _fits(index, words, better, word, passages[word])
@@ -74,8 +77,3 @@ def _spelt(index: OpenIndex, passage_id: str, term: str) -> str:
         if terms == [term]:
             return word
     return term
-
-
-def _like(word: str, other: str) -> str:
-    """Another word in small letters, unless this one has a capital."""
-    return other if word[:1].isupper() else other.lower()

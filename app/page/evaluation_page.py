@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
@@ -50,7 +50,7 @@ from linkseek.app.rendering.question_table import (
 )
 from linkseek.app.rendering.views import report_part_html
 from linkseek.app.report import report_title
-from linkseek.app.report.finished import Report, list_reports, read_label, read_report
+from linkseek.app.report.finished import FILES, Report, list_reports, read_label, read_report
 from linkseek.app.service import SearchService, list_indexes
 from linkseek.app.testsets.known_items import CAUTION, HOW, SIZE, kinds_of, own_kind
 from linkseek.indexer.program.errors import LinkseekError
@@ -265,13 +265,8 @@ def _kind_label(kinds: Mapping[str, QuestionGroup], name: str) -> str:
 
 def show_files(report: Report) -> None:
     """The files of a report, to download."""
-    names = ("report.html", "results.json")
-    files: dict[str, tuple[str, Callable[[], bytes], str]] = {
-        name: (name, partial(report.content, name), _TYPES[name.rpartition(".")[2]]) for name in names
-    }
-    if any(file.startswith("runs/") for file in report.files()):
-        files["All runs (zip)"] = ("runs.zip", report.zipped_runs, "application/zip")
     with st.popover("Export"), st.container(key="files"):
-        for label, (name, content, kind) in files.items():
+        for name in FILES:
+            content, kind = partial(report.content, name), _TYPES[name.rpartition(".")[2]]
             key = f"file {report.name} {name}"
-            st.download_button(label, content, f"{report.name}-{name}", kind, key=key, on_click="ignore")
+            st.download_button(name, content, f"{report.name}-{name}", kind, key=key, on_click="ignore")

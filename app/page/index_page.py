@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
 import streamlit as st
 
 from linkseek.app.background.job_requests import BUILD, encoders, start_build, start_sample
@@ -32,7 +29,9 @@ def page(context: Context) -> None:
     indexes = list_indexes(context.index)
 
     def link(job: Job) -> tuple[str, str] | None:
-        return _result(job, indexes)
+        name = job.order.subject
+        path = indexes.get(name)
+        return (index_address(name), f"{name}: {outcome(path)}") if path else None
 
     if len(indexes) > 1:
         show("section.html", title="All indexes")
@@ -49,14 +48,6 @@ def page(context: Context) -> None:
             choose(context, jobs)
     if context.service is not None:
         show_index(context, context.service, jobs)
-
-
-def _result(job: Job, indexes: Mapping[str, Path]) -> tuple[str, str] | None:
-    """The result of a job as a link; None if it is gone."""
-    path = indexes.get(job.order.subject)
-    if path is None:
-        return None
-    return index_address(job.order.subject), f"{job.order.subject}: {outcome(path)}"
 
 
 def offer_sample(context: Context, jobs: Jobs) -> None:

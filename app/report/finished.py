@@ -8,8 +8,6 @@ that leads out of the folder is not followed. A damaged one is listed with its p
 
 from __future__ import annotations
 
-import io
-import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,12 +17,15 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from linkseek.app.context.known_questions import Known, KnownQuestions
-from linkseek.app.evaluation.records import JsonRecord, find_folder, inside_file, read_inside, stamps
+from linkseek.app.evaluation.records import JsonRecord, find_folder, read_inside, stamps
 from linkseek.app.evaluation.results import RESULTS, Results, parse_results
 from linkseek.app.report import to_html
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.store.outputs import locked, remove_outputs, remove_written, write_output_json
 from linkseek.retriever.ranking import Query
+
+FILES = ("report.html", RESULTS)
+"""Those that can be downloaded."""
 
 _MAX_BYTES = 512 << 20
 _MAX_SUMMARIES = 100  # of the newest ones; older ones are listed by their names
@@ -64,32 +65,13 @@ class Report:
         origin = self.results.provenance
         return Path(origin.index.path).name if origin else ""
 
-    def files(self) -> list[str]:
-        """The files that can be downloaded, by their paths in the folder."""
-        runs = sorted(path.name for path in (self.folder / "runs").glob("*.trec") if self._has(path))
-        return ["report.html", RESULTS, *(f"runs/{name}" for name in runs)]
-
     def content(self, file: str) -> bytes:
-        """One of `files`; a missing report is written again. Raises `UsageError` for any other name."""
-        if file not in self.files():
-            raise UsageError(f'the report {self.name} has no file "{file[:100]}"', "Its list has all files.")
+        """One of `FILES`; a missing report is written again. Raises `UsageError` for any other name."""
+        if file not in FILES:
+            raise UsageError(f'the report {self.name} has no file "{file[:100]}"', "Look at its list.")
         if file != RESULTS and not (self.folder / file).exists():
             return to_html(self.results).encode()
         return read_inside(self.folder.parent, self.folder / file)
-
-    def _has(self, path: Path) -> bool:
-        with suppress(LinkseekError):
-            return bool(inside_file(self.folder.parent, path))
-        return False
-
-    def zipped_runs(self) -> bytes:
-        """All runs in one archive."""
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-            for file in self.files():
-                if file.startswith("runs/"):
-                    archive.writestr(f"{self.name}/{file}", self.content(file))
-        return packed.getvalue()
 
 
 def list_reports(folder: Path) -> list[Summary]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import re
-import zipfile
 
 
 def test_a_whole_evaluation(application, page, settled):
@@ -50,14 +48,6 @@ def test_a_whole_evaluation(application, page, settled):
     assert rows.count() == 12
 
     page.get_by_role("button", name="Export").click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="All runs").click()
-    with zipfile.ZipFile(download.value.path()) as runs:
-        assert {name.rpartition("/")[2] for name in runs.namelist()} == {
-            f"{name}.trec" for name in ("bm25", "dense", "hybrid-weighted")
-        }
-        lines = io.TextIOWrapper(runs.open(runs.namelist()[0])).readlines()
-        assert len({line.split()[0] for line in lines}) == 12
     with page.expect_download() as download:
         page.get_by_role("button", name="report.html").click()
     html = download.value.path().read_text("utf-8")

@@ -1,10 +1,8 @@
 """Finished evaluations: listed, read, taken away; damaged ones told."""
 
-import io
 import json
 import os
 import re
-import zipfile
 from dataclasses import replace
 
 import pytest
@@ -148,13 +146,8 @@ def test_links_are_not_followed_out_of_the_folder(folder, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("root")
     at = write(folder, "one")
-    (at / "runs").mkdir()
-    (at / "runs" / "bm25.trec").symlink_to(secret)
-    (at / "runs" / "circle.trec").symlink_to("circle.trec")
-    (at / "runs" / "own.trec").symlink_to(at / "results.json")
     (at / "report.html").symlink_to(secret)
     report = read_report(folder, "one")
-    assert [file for file in report.files() if file.startswith("runs/")] == ["runs/own.trec"]
     with pytest.raises(InputError, match="leads out of the folder"):
         report.content("report.html")
     elsewhere = write(tmp_path / "elsewhere", "two")
@@ -295,19 +288,12 @@ def cells_of(read):
 
 def test_downloads(folder):
     at = write(folder, "one")
-    (at / "runs").mkdir()
-    (at / "runs" / "bm25.trec").write_text("q1 Q0 p1 1 2.0 bm25\n")
-    (at / "runs" / "notes.txt").write_text("not a run")
     report = read_report(folder, "one")
-    assert report.files() == ["report.html", "results.json", "runs/bm25.trec"]
     assert report.content("report.html").startswith(b"<!doctype html>")  # made again
     (at / "report.html").write_text("As it was written")
     assert report.content("report.html") == b"As it was written"
     assert json.loads(report.content("results.json")) == results()
-    with zipfile.ZipFile(io.BytesIO(report.zipped_runs())) as runs:
-        assert runs.namelist() == ["one/runs/bm25.trec"]
-        assert runs.read("one/runs/bm25.trec") == b"q1 Q0 p1 1 2.0 bm25\n"
-    for file in ("../two/results.json", "runs/notes.txt", "/etc/passwd", ""):
+    for file in ("../two/results.json", "label.json", "/etc/passwd", ""):
         with pytest.raises(UsageError, match="has no file"):
             report.content(file)
     (at / "results.json").unlink()
