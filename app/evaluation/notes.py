@@ -89,8 +89,8 @@ def notes(
             found.append(f"{name}: ranks documents, so its passages cannot be searched for answers")
         if run.whole is not None and whole:
             found.append(
-                f"{name}: has up to {run.whole.depth:,} results for a question; {whole} uses all, "
-                f"the other measures the first {depth:,}"
+                f"{name}: has up to {run.whole.depth:,} results for a question; all count for {whole}, "
+                f"the first {depth:,} for the other measures"
             )
     for name, ranking in rankings.items():
         if (ranking.rows < 0).all():

@@ -12,12 +12,10 @@ def test_a_whole_evaluation(application, page, settled):
     page.get_by_label("Limit of questions").fill("12")
     page.keyboard.press("Tab")
     settled(page)
-    page.locator("label", has_text="Measure the time").click()
-    settled(page)
     page.get_by_role("button", name="Evaluate", exact=True).click()
     job = page.locator(".ls-job")
     job.wait_for()
-    title = "sample on sample: bm25, dense, hybrid-weighted, 12 questions, without times"
+    title = "sample on sample: bm25, dense, hybrid-weighted, 12 questions"
     assert job.get_by_role("heading").inner_text() == title
 
     page.get_by_role("link", name="Articles").click()  # it goes on while we look elsewhere

@@ -300,7 +300,7 @@ def test_groups_by_a_field_of_a_file(index, tmp_path):
     ("evaluation", "told"),
     [
         ({}, "answers|judgements|relevant"),
-        ({"answers": {"q3": ["a"]}}, 'there is no question "q3"'),
+        ({"answers": {"q3": ["a"]}}, 'there are answers for "q3", but no such question'),
         ({"qrels": {"q1": {"Seine": 0.5}}}, "not whole numbers"),
         ({"qrels": {"q1": ["Seine"]}}, "not whole numbers"),
         ({"qrels": {"q1": {"nowhere": 1}}}, "none of the judged ids is in the index"),
@@ -311,7 +311,7 @@ def test_groups_by_a_field_of_a_file(index, tmp_path):
             r'linkseek.Index.evaluate: unknown keyword "dept"\n  Did you mean depth?',
         ),
         ({"qrels": QRELS, "ray": "local"}, 'unknown keyword "ray"'),
-        ({"qrels": QRELS, "group": ["kind"]}, "group kind: this is a field of a file of questions"),
+        ({"qrels": QRELS, "group": ["kind"]}, "--group kind: a field of a file of questions"),
         ({"qrels": QRELS, "depth": 0}, "linkseek.Index.evaluate: depth: "),
         ({"qrels": QRELS, "output": __file__}, "is a file"),
     ],

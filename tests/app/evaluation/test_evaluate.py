@@ -315,7 +315,7 @@ def test_a_run_is_measured_to_its_end_where_a_measure_has_no_cutoff(tmp_path):
     per_query = {name: of["per_query"]["1"] for name, of in results["pipelines"]["deep"]["measures"].items()}
     assert per_query == pytest.approx(expected)
     [note] = [note for note in results["notes"] if "up to 122 results" in note]
-    assert "AP, MRR, NumRet of all, the others of the first 100" in note
+    assert "all count for AP, MRR, NumRet, the first 100 for the other measures" in note
     both = run(tmp_path, **plan)
     assert both["pipelines"]["deep"]["measures"] == results["pipelines"]["deep"]["measures"]
 

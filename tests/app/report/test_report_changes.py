@@ -122,7 +122,7 @@ def test_run_again_with_one_more_pipeline(open_page, own_index, folder, started)
     button(test, "Run it").click()
     assert not notices(run(test))
     [order] = started
-    assert order.title == "sample on own: bm25, dense, ql, 4 questions, depth 20, without times"
+    assert order.title == "sample on own: bm25, dense, ql, 4 questions, depth 20"
     assert "report" not in address(test) and order.title in bodies(test)
 
 
@@ -153,7 +153,7 @@ def of_uploads(request, own_index, folder, started):
         "run": [(name, io.BytesIO(f"1 Q0 {document} 1 {score} x\n".encode())) for name, score in runs],
     }
     limit = getattr(request, "param", None)
-    choices = EvaluationChoices(None, ("bm25",), depth=20, limit=limit, latency=False)
+    choices = EvaluationChoices(None, ("bm25",), depth=20, limit=limit)
     jobs = Jobs.next_to(own_index)
     start_evaluation(Workplace(jobs, folder, own_index, ["bm25"], None), choices, files)
     [report] = folder.iterdir()

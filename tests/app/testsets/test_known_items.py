@@ -19,6 +19,7 @@ from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.runs import read_qrels
 from tests.support.linked_corpus import build_linked
 from tests.support.linked_corpus import page as linked
+from tests.support.small_index import built
 
 SUN = "Long before dawn the sky is lit by [[Sun|our nearest star]] in the east."
 HEADINGS = {
@@ -123,8 +124,7 @@ def test_words_without_blanks_between_them(tmp_path):
     pages[2]["sections"] = [
         {"start": 0, "heading": each} for each in ("太陽の黒点はなぜ現れるのか", "１", "脚注")
     ]
-    index = build_linked(tmp_path / "index", pages)
-    assert index.language == "ja"
+    index = built(tmp_path / "index", pages, bm25=False, language="ja")
     assert words_of(index, "headings")[0] == {"太陽の黒点はなぜ現れるのか"}
     assert words_of(index, "anchors")[0] == {"青い惑星", "唯一の衛星"}
 
