@@ -33,7 +33,7 @@ def test_building_from_a_folder_of_hostile_names(application, page, settled, tmp
     settled(page)
     page.get_by_label("Name of the new index").fill("../escaped")
     page.get_by_role("button", name="Build", exact=True).click()
-    page.get_by_text("is contain only letters").wait_for()
+    page.get_by_text("may contain only letters").wait_for()
     page.get_by_label("Name of the new index").fill("from-folder")
     page.keyboard.press("Tab")
     settled(page)

@@ -54,7 +54,10 @@ def test_comparing_and_sharing_and_going_back(application, page, settled):
     other.goto(shared)
     other.locator(".ls-grouped").first.wait_for()
     settled(other)
-    assert other.get_by_label("Question", exact=True).input_value() == QUESTION
+    question = other.get_by_label("Question", exact=True)
+    other.wait_for_function(
+        "([box, asked]) => box.value === asked", arg=[question.element_handle(), QUESTION]
+    )
 
 
 def test_why_by_keyboard_and_on_to_an_article(application, page, settled):
