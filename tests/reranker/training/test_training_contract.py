@@ -162,7 +162,7 @@ def test_adapters_of_another_base_are_refused(training, opener, training_data, t
     path = out / "adapter_config.json"
     save_normalized(tmp_path / "other", seed=5)
     path.write_text(path.read_text().replace(str(training_data / "normalized"), str(tmp_path / "other")))
-    with pytest.raises(InputError, match="belong to another base") as caught:
+    with pytest.raises(InputError, match="belong to another version") as caught:
         opener(str(out))
     assert model_sha256(training_data / "normalized") in caught.value.hint
 
