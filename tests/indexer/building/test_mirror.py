@@ -302,7 +302,7 @@ def test_a_corpus_that_moved_is_the_one_that_is_gone(two, tmp_path):
     one.unlink()
     Path(copied).unlink()
     moved = write_jsonl(tmp_path / "moved.jsonl", linked_rows(3))
-    with pytest.raises(UsageError, match=r"they are from .*one\.jsonl, .*copy\.jsonl"):
+    with pytest.raises(UsageError, match=r"but from .*one\.jsonl, .*copy\.jsonl"):
         mirror(index, moved)
 
 
@@ -315,7 +315,7 @@ def test_a_folder_that_is_empty_or_lost_most_pages_changes_nothing(pages, tmp_pa
     stamp = index_stamp(index)
     kept = pages.rename(tmp_path / "kept")
     for wrong in (pages, tmp_path / "none"):
-        with pytest.raises(InputError, match="not there"):
+        with pytest.raises(InputError, match="does not exist"):
             mirror(index, wrong)
     pages.mkdir()
     with pytest.raises(InputError, match="no documents"):
