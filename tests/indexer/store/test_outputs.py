@@ -51,7 +51,7 @@ def test_a_link_a_folder_and_a_device_are_never_replaced(tmp_path):
     (tmp_path / "link").symlink_to("nothing")
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "link", tmp_path / "folder", Path("/dev/null")):
-        with pytest.raises(UsageError, match="exists already|is a folder"):
+        with pytest.raises(UsageError, match=r"exists already|is a folder"):
             check_replaceable(path)
 
 
