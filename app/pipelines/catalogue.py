@@ -163,7 +163,7 @@ class Pipelines:
     def offered(self, names: Iterable[str] | None = None, chosen: Sequence[str] = ()) -> list[str]:
         """Names to choose from, by default all available; `chosen` stay; of those that are alike, one."""
         names = [*(self.available() if names is None else names)]
-        firsts = {next(one for one in self._alike.get(name, [name]) if one in names) for name in names}
+        firsts = {next(same for same in self._alike.get(name, [name]) if same in names) for name in names}
         return [name for name in names if name in firsts or name in chosen]
 
     @shared_property
@@ -184,8 +184,8 @@ class Pipelines:
         """What a pipeline does on this index, by any name; of a standard one, with any weights."""
         default, does = self.index.manifest.default_encoder, []
         for member, entry in self._tree(name):
-            of_kind = {"weights"} if isinstance(entry, WeightedEntry) else set()
-            ignored = of_kind if entry is _standard().get(member) else set()
+            is_standard = isinstance(entry, WeightedEntry) and entry is _standard().get(member)
+            ignored = {"weights"} if is_standard else set()
             values = entry.model_dump(mode="json", exclude={"of", *entry.without_effect, *ignored})
             values |= {"encoder": default} if _is_default(entry) else {}
             does.append((values, len(entry.members)))

@@ -134,9 +134,9 @@ def grades_of(results: Path, questions: Container[str]) -> Grades:
     grades: dict[tuple[str, str], dict[str, int]] = {}
     for name in list_judged(results):
         with suppress(InputError):
-            for asked, of_raters in read_judged(results, name).items():
+            for asked, by_rater in read_judged(results, name).items():
                 if asked[0] in questions:
-                    grades.setdefault(asked, {}).update(of_raters)
+                    grades.setdefault(asked, {}).update(by_rater)
     return grades
 
 
