@@ -18,13 +18,12 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers import PreTrainedModel
 
 from linkseek.indexer.encoding.batches import TokenRows, Tokens
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.store.ids import hash_id
-from linkseek.retriever.models.backends.layers import is_packable
+from linkseek.retriever.models.backends.layers import packable
 from linkseek.retriever.models.backends.static_engine import without_special_tokens
 from linkseek.retriever.models.bases import (
     has_two_towers,
@@ -71,8 +70,7 @@ class PairModel:
     @property
     def reads_both(self) -> bool:
         """Whether one pass reads queries and passages: by one transformer, without padding."""
-        transformers = [module for module in self.model.modules() if isinstance(module, PreTrainedModel)]
-        return type(self) is PairModel and len(transformers) == 1 and is_packable(transformers[0])
+        return type(self) is PairModel and not has_two_towers(self.model) and bool(packable(self.model))
 
     def together(self, pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The features of all pieces as one, padded to the longest."""

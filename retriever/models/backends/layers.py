@@ -211,14 +211,12 @@ PACKING = "packing"
 class PackedTraining:
     """A transformer in training, packed by its mask. It keeps its modules, so checkpoints stay the same."""
 
-    def __init__(self, model: Any, pack: Callable[[Tensor], Packing]) -> None:
-        """pack: the mask of a batch [B, L] on the CPU -> its packing."""
-        self._model, self._pack = model, pack
-        self._base = base = model.base_model
-        self._own = model.config._attn_implementation
+    def __init__(self, base: Any, pack: Callable[[Tensor], Packing]) -> None:
+        """base: without a head. pack: the mask of a batch [B, L] on the CPU -> its packing."""
+        self._base, self._pack, self._own = base, pack, base.config._attn_implementation
         self._read, self._embed, self._encode = base.forward, base.embeddings.forward, base.encoder.forward
         base.forward, base.embeddings.forward, base.encoder.forward = self.read, self.embed, self.encode
-        model.set_attn_implementation(PACKED)
+        base.set_attn_implementation(PACKED)
 
     def read(self, *inputs: Any, packing: Packing | None = None, **options: Any) -> Any:
         """The model's forward pass, by a packing of its mask [B, L]."""
@@ -251,13 +249,13 @@ class PackedTraining:
         """Let the model compute padding again."""
         base = self._base
         base.forward, base.embeddings.forward, base.encoder.forward = self._read, self._embed, self._encode
-        self._model.set_attn_implementation(self._own)
+        base.set_attn_implementation(self._own)
 
 
-def is_packable(module: nn.Module) -> bool:
-    """Whether a module is a transformer that `PackedTraining` can pack."""
-    is_layered = isinstance(module, PreTrainedModel) and layered(module) is module
-    return is_layered and getattr(module.config, "model_type", "") in _TRAINED_PACKED
+def packable(model: nn.Module) -> list[PreTrainedModel]:
+    """The transformers of a model, without heads, that `PackedTraining` can pack."""
+    bases = [m for m in model.modules() if isinstance(m, PreTrainedModel) and m.base_model is m]
+    return [base for base in bases if base.config.model_type in _TRAINED_PACKED]
 
 
 @cache
@@ -302,12 +300,11 @@ def is_exact(attend: Attend, device: str) -> bool:
 
 def pack_layers(model: nn.Module, device: str) -> Callable[[Tensor], Packing] | None:
     """Let the transformers of a model in training compute no padding; None if none of them can."""
-    pack = training_packing(device)
-    transformers = [module for module in model.modules() if is_packable(module)]
-    if pack is None or not transformers:
+    pack, bases = training_packing(device), packable(model)
+    if pack is None or not bases:
         return None
-    for transformer in transformers:
-        PackedTraining(transformer, pack)
+    for base in bases:
+        PackedTraining(base, pack)
     return pack
 
 
