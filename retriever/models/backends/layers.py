@@ -18,6 +18,7 @@ from itertools import accumulate
 from typing import Any
 
 import torch
+from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AttentionInterface, BertForSequenceClassification, PreTrainedModel
@@ -172,35 +173,6 @@ def layered(model: nn.Module) -> PreTrainedModel | None:
     return found if all(isinstance(part, nn.Module) for part in parts) else None
 
 
-def unpacked(packed: Tensor, packing: Packing, count: int, length: int) -> Tensor:
-    """[T, H] -> float32 [B, L, H], zeros at padding."""
-    flat = torch.zeros(count * length, packed.shape[1], dtype=torch.float32, device=packed.device)
-    return flat.index_copy(0, packing.places, packed.float()).view(count, length, -1)
-
-
-class PackedLayers(nn.Module):
-    """A transformer's stack of layers, which computes only the tokens of `packing` (all, if None)."""
-
-    def __init__(self, layers: nn.Module, precision: torch.dtype) -> None:
-        super().__init__()
-        self.layers = layers
-        self.precision = precision
-        self.packing: Packing | None = None
-
-    def forward(self, hidden: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Any:
-        """[B, L, H] -> transformers' output, whose `last_hidden_state` is float32 [B, L, H]."""
-        hidden = hidden.to(self.precision)
-        packing = self.packing
-        if packing is None:
-            output = self.layers(hidden, attention_mask=attention_mask, **options)
-            output.last_hidden_state = output.last_hidden_state.float()
-            return output
-        packed = hidden.flatten(0, 1).index_select(0, packing.places)  # [T, H]
-        output = self.layers(packed[None], attention_mask=packing, **options)
-        output.last_hidden_state = unpacked(output.last_hidden_state[0], packing, *hidden.shape[:2])
-        return output
-
-
 _TRAINED_PACKED = frozenset("bert camembert electra roberta xlm-roberta".split())
 """Types whose layers see positions in the embeddings alone, and call transformers' attention."""
 
@@ -208,12 +180,13 @@ PACKING = "packing"
 """Among the features of a model: the `Packing` of its mask, where making it would make a GPU wait."""
 
 
-class PackedTraining:
-    """A transformer in training, packed by its mask. It keeps its modules, so checkpoints stay the same."""
+class PackedTransformer:
+    """A transformer that computes no padding. It keeps its modules, so checkpoints stay the same."""
 
     def __init__(self, base: Any, pack: Callable[[Tensor], Packing]) -> None:
-        """base: without a head. pack: the mask of a batch [B, L] on the CPU -> its packing."""
+        """base: without a head. pack: the mask of a batch [B, L] -> its packing."""
         self._base, self._pack, self._own = base, pack, base.config._attn_implementation
+        self._pooling: Any = None
         self._read, self._embed, self._encode = base.forward, base.embeddings.forward, base.encoder.forward
         base.forward, base.embeddings.forward, base.encoder.forward = self.read, self.embed, self.encode
         base.set_attn_implementation(PACKED)
@@ -225,7 +198,7 @@ class PackedTraining:
         if mask is None or mask.dim() > 2 or any(options.get(name) is not None for name in names):
             self.undo()  # all places are needed
             return self._base.forward(*inputs, **options)
-        self._packing, self._shape = packing or self._pack(mask.cpu()), mask.shape
+        self.packing, self._shape = packing or self._pack(mask), mask.shape
         return self._read(*inputs, **options)
 
     def embed(self, input_ids: Tensor, token_type_ids: Tensor | None = None, **_: Any) -> Any:
@@ -236,24 +209,49 @@ class PackedTraining:
         else:
             positions = torch.arange(input_ids.shape[1], device=input_ids.device).expand_as(input_ids)
         types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
-        packed = (x.flatten()[self._packing.places][None] for x in (input_ids, types, positions))
+        packed = (x.flatten()[self.packing.places][None] for x in (input_ids, types, positions))
         return self._embed(**dict(zip(("input_ids", "token_type_ids", "position_ids"), packed, strict=True)))
 
     def encode(self, hidden: Tensor, attention_mask: None = None, **options: Any) -> Any:
-        """[1, T, H] -> transformers' output, whose `last_hidden_state` is float32 [B, L, H]."""
-        output = self._encode(hidden, attention_mask=self._packing, **options)
-        output.last_hidden_state = unpacked(output.last_hidden_state[0], self._packing, *self._shape)
+        """[1, T, H] -> transformers' output, whose `last_hidden_state` is float32 [B, L, H].
+
+        It stays [1, T, H] for `pool_packed`.
+        """
+        output = self._encode(hidden, attention_mask=self.packing, **options)
+        vectors = output.last_hidden_state.float()
+        if self._pooling is None:
+            flat = vectors.new_zeros(self._shape.numel(), vectors.shape[2])
+            vectors = flat.index_copy(0, self.packing.places, vectors[0]).view(*self._shape, -1)
+        output.last_hidden_state = vectors
         return output
+
+    def pool_packed(self, pooling: Any = None) -> None:
+        """Let sentence-transformers' pooling read packed tokens, if it takes a mean or the first one."""
+        if type(pooling) is not Pooling or pooling.pooling_mode not in ("cls", "mean"):
+            return
+
+        def forward(features: dict[str, Any]) -> dict[str, Any]:
+            tokens, bounds = features["token_embeddings"][0], self.packing.bounds  # [T, H], [B + 1]
+            assert bounds is not None
+            if pooling.pooling_mode == "cls":
+                return features | {"sentence_embedding": tokens[bounds[:-1]]}
+            # Unlike sums by index, with the same bits each time on a GPU.
+            means = torch.segment_reduce(tokens, "mean", lengths=bounds.diff().long(), axis=0)
+            return features | {"sentence_embedding": means}
+
+        pooling.forward, self._pooling = forward, pooling
 
     def undo(self) -> None:
         """Let the model compute padding again."""
         base = self._base
         base.forward, base.embeddings.forward, base.encoder.forward = self._read, self._embed, self._encode
         base.set_attn_implementation(self._own)
+        if self._pooling is not None:
+            del self._pooling.forward
 
 
 def packable(model: nn.Module) -> list[PreTrainedModel]:
-    """The transformers of a model, without heads, that `PackedTraining` can pack."""
+    """The transformers of a model, without heads, that `PackedTransformer` can pack."""
     bases = [m for m in model.modules() if isinstance(m, PreTrainedModel) and m.base_model is m]
     return [base for base in bases if base.config.model_type in _TRAINED_PACKED]
 
@@ -264,7 +262,30 @@ def training_packing(device: str) -> Callable[[Tensor], Packing] | None:
     if device == "cpu":
         return tokens_in_blocks
     attend = next((attend for attend in ATTENTIONS.values() if is_exact(attend, device)), None)
-    return attend and partial(tokens_back_to_back, attend=attend)
+    return attend and (lambda mask: tokens_back_to_back(mask.cpu(), attend))
+
+
+def join_products(base: Any) -> None:
+    """Compute the queries, keys and values of each layer as one product, if the model is a BERT."""
+    for module in base.encoder.modules() if packable(base) else ():
+        if all(hasattr(module, name) for name in ("query", "key", "value")):
+            _Joined(module)
+
+
+class _Joined:
+    def __init__(self, attention: Any) -> None:
+        parts = attention.query, attention.key, attention.value
+        self._weight, self._bias = (
+            torch.cat([getattr(p, n).data for p in parts]) for n in ("weight", "bias")
+        )
+        for number, part in enumerate(parts):
+            part.forward = partial(self._part, number)
+            part.weight.data = self._weight.chunk(3)[number]  # in memory once
+
+    def _part(self, number: int, hidden: Tensor) -> Tensor:
+        if number == 0:
+            self._products = functional.linear(hidden, self._weight, self._bias).chunk(3, dim=-1)
+        return self._products[number]
 
 
 def is_exact(attend: Attend, device: str) -> bool:
@@ -304,7 +325,7 @@ def pack_layers(model: nn.Module, device: str) -> Callable[[Tensor], Packing] | 
     if pack is None or not bases:
         return None
     for base in bases:
-        PackedTraining(base, pack)
+        PackedTransformer(base, pack)
     return pack
 
 

@@ -1,10 +1,9 @@
 """A model in torch: on a GPU, or on a CPU as the reference for other backends.
 
-If the model is one of transformers' BERT-like encoders, its layers compute no padding: after the embeddings
-the tokens of a batch are packed back to back, attention stays inside each sequence, and before pooling the
-tokens return to their places. Everything outside the layers is the model's own code and stays in float32. The
-attention is chosen by trying: each is compared with the padded model on a few sequences, and one that fails
-or differs is skipped; the last resort is padding. The choice is recorded in `execution`.
+If the model is one of transformers' BERT-like encoders, it computes no padding (`layers`). What follows its
+layers stays in float32. The attention is chosen by trying: each is compared with the padded model on a few
+sequences, and one that fails or differs is skipped; the last resort is padding. The choice is recorded in
+`execution`.
 
 Several threads prepare and launch batches one after another, on one CUDA stream (so that the same batch
 always gives the same bits), while results come back on a second one: the GPU does not wait for Python.
@@ -29,11 +28,11 @@ from linkseek.indexer.program.log import log_line
 from linkseek.retriever.models.backends.conversions import Probe, refusal
 from linkseek.retriever.models.backends.layers import (
     ATTENTIONS,
-    PACKED,
     PADDED,
     Attend,
-    PackedLayers,
+    PackedTransformer,
     Packing,
+    join_products,
     layered,
     tokens_back_to_back,
 )
@@ -115,8 +114,8 @@ class TorchForward:
         if self._cuda:
             self._results = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         self._chain = chain.eval().to(self._device)
-        self._layers: PackedLayers | None = None
         self._attend: Attend | None = None
+        self._given: Any = None  # the packing of the batch that runs
         attention = self._prepare(getattr(torch, precision), probe)
         self._facts = {
             "backend": f"torch {torch.__version__}",
@@ -146,8 +145,7 @@ class TorchForward:
             moved = {name: self._move(array) for name, array in features.items()}  # [B, L] each
             packing = self._packing(features["attention_mask"])
             with self._lock:
-                if self._layers is not None:
-                    self._layers.packing = packing
+                self._given = packing
                 with SeeingRows() if packing is None else nullcontext():
                     fetch = self._fetch(self._chain(**moved))  # [B, d]
         return fetch()
@@ -203,27 +201,24 @@ class TorchForward:
         if model is None or probe is None:
             self._chain.to(precision)
             return PADDED
-        layers = model.base_model.encoder
-        self._layers = model.base_model.encoder = PackedLayers(layers.to(precision), precision)
-        own = model.config._attn_implementation
+        base: Any = model.base_model
         reasons: list[str] = []
-        try:
-            expected = self._run(probe)  # [B, d]
-            for name, attend in ATTENTIONS.items():
-                self._attend = attend
-                model.set_attn_implementation(PACKED)
-                reason = self._difference(probe, expected)
-                if not reason:
-                    if self._cuda and reasons:
-                        log_line(f"attention is {name} ({'; '.join(reasons)})")
-                    return name
-                reasons.append(f"{name}: {reason}")
-        except Exception as error:  # its `encoder` has other arguments than BERT's
-            reasons.append(first_line(error))
-            self._layers, model.base_model.encoder = None, layers
-            self._chain.to(precision)
+        expected = self._run(probe)  # [B, d], in float32
+        base.embeddings.to(precision)
+        base.encoder.to(precision)
+        for name, self._attend in ATTENTIONS.items():
+            packed = PackedTransformer(base, lambda _: self._given)
+            packed.pool_packed(*self._chain.steps[1:2])
+            reason = self._difference(probe, expected)
+            if not reason:
+                join_products(base)
+                if self._cuda and reasons:
+                    log_line(f"attention is {name} ({'; '.join(reasons)})")
+                return name
+            packed.undo()
+            reasons.append(f"{name}: {reason}")
         self._attend = None
-        model.set_attn_implementation(own)
+        self._chain.to(precision)
         log_line(f"attention is {PADDED} ({'; '.join(reasons)})")
         return PADDED
 

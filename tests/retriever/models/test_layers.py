@@ -53,7 +53,7 @@ def has_types(model):
 def test_packed_has_the_vectors_and_gradients_of_padded(kind, side, pack):
     model, inputs = transformer(kind), batch(side=side)
     expected = read(model, inputs)
-    packed = layers.PackedTraining(model, pack)
+    packed = layers.PackedTransformer(model, pack)
     found = [read(model, inputs), read(model, inputs, packing=pack(inputs["attention_mask"]))]
     for values in found:
         assert len(values) == len(expected) > 40
