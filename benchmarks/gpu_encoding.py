@@ -136,9 +136,9 @@ def _variants(
         encoder.token_budget = budget
         yield alone(f"  batches of {budget:,} tokens", encoder)
     encoder.token_budget = chosen
-    for name in [*torch_engine.ATTENTIONS, torch_engine.PADDED]:
-        kept = {key: attend for key, attend in torch_engine.ATTENTIONS.items() if key == name}
-        with patch.dict(torch_engine.ATTENTIONS, kept, clear=True):  # engines choose between it and padding
+    for name in [*torch_engine.PACKINGS, torch_engine.PADDED]:
+        kept = {key: pack for key, pack in torch_engine.PACKINGS.items() if key == name}
+        with patch.dict(torch_engine.PACKINGS, kept, clear=True):  # engines choose between it and padding
             other = open_encoder(folder, device)
         if other.execution["attention"] == name:
             yield alone(f"  attention: {name}", other)
