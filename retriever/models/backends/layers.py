@@ -12,21 +12,20 @@ queries, its projection and its feed-forward part do not, which for six layers s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import torch
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils._pytree import tree_map_only
 from transformers import AttentionInterface, BertForSequenceClassification, PreTrainedModel
 
 _NO_BOUNDS = torch.empty(0, dtype=torch.int32)
 
 
-@dataclass(frozen=True)
-class Packing:
+class Packing(NamedTuple):
     """The places of a batch's tokens, int64 [T] in a flat [B * L], and how they attend to each other.
 
     bounds: int32 [B + 1], the beginnings and ends of sequences in T. longest: of their lengths. Or blocks:
@@ -40,18 +39,14 @@ class Packing:
     longest: int = 0
     blocks: tuple[tuple[int, int, Tensor | None], ...] = ()
 
-    def to(self, device: Any, *, non_blocking: bool = False) -> Packing:
-        """The same on a device."""
 
-        def moved(x: Tensor) -> Tensor:
-            return x.to(device, non_blocking=non_blocking)
+def copied(packing: Packing, device: torch.device) -> Packing:
+    """The same on a device, for which nothing waits."""
 
-        blocks = tuple((n, length, x if x is None else moved(x)) for n, length, x in self.blocks)
-        return replace(self, places=moved(self.places), bounds=moved(self.bounds), blocks=blocks)
+    def copy(x: Tensor) -> Tensor:
+        return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
 
-    def pin_memory(self) -> Packing:
-        """The same in memory that a GPU copies while Python runs ahead."""
-        return replace(self, places=self.places.pin_memory(), bounds=self.bounds.pin_memory())
+    return cast(Packing, tree_map_only(Tensor, copy, packing))
 
 
 Attend = Callable[[Tensor, Tensor, Tensor, Packing, float, float], Tensor]
@@ -179,7 +174,7 @@ class PackedTransformer:
         if mask is None or mask.dim() > 2 or any(options.get(name) is not None for name in names):
             self.undo()  # all places are needed
             return self._base.forward(*inputs, **options)
-        self._packing = packing or self.given or self.pack(mask.cpu()).to(mask.device)
+        self._packing = packing or self.given or copied(self.pack(mask.cpu()), mask.device)
         self._shape = mask.shape
         return self._read(*inputs, **options)
 
@@ -241,34 +236,21 @@ def packable(model: nn.Module) -> list[PreTrainedModel]:
     return [base for base in bases if base.config.model_type in _TRAINED_PACKED]
 
 
-@cache
-def training_packing(device: str) -> Pack:
-    """How batches are packed in training on a type of device."""
-    is_flash = device != "cpu" and is_exact(_attend_flash, device)
-    return PACKINGS["flash, packed" if is_flash else "blocks, packed"]
-
-
 def join_products(base: Any) -> None:
     """Compute the queries, keys and values of each layer as one product, if the model is a BERT."""
     for module in base.encoder.modules() if packable(base) else ():
         if all(hasattr(module, name) for name in ("query", "key", "value")):
-            _Joined(module)
+            parts = module.query, module.key, module.value
+            weight, bias = (torch.cat([getattr(p, n).data for p in parts]) for n in ("weight", "bias"))
+            for number, part in enumerate(parts):
+                part.forward = partial(_part, module, weight, bias, number)
+                part.weight.data = weight.chunk(3)[number]  # in memory once
 
 
-class _Joined:
-    def __init__(self, attention: Any) -> None:
-        parts = attention.query, attention.key, attention.value
-        self._weight, self._bias = (
-            torch.cat([getattr(p, n).data for p in parts]) for n in ("weight", "bias")
-        )
-        for number, part in enumerate(parts):
-            part.forward = partial(self._part, number)
-            part.weight.data = self._weight.chunk(3)[number]  # in memory once
-
-    def _part(self, number: int, hidden: Tensor) -> Tensor:
-        if number == 0:
-            self._products = functional.linear(hidden, self._weight, self._bias).chunk(3, dim=-1)
-        return self._products[number]
+def _part(module: Any, weight: Tensor, bias: Tensor, number: int, hidden: Tensor) -> Any:
+    if number == 0:  # the first that a layer asks for
+        module.products = functional.linear(hidden, weight, bias).chunk(3, dim=-1)
+    return module.products[number]
 
 
 def is_exact(attend: Attend, device: str) -> bool:
@@ -290,7 +272,8 @@ def is_exact(attend: Attend, device: str) -> bool:
 
 def pack_layers(model: nn.Module, device: str) -> Pack | None:
     """Let the transformers of a model in training compute no padding; None if there are none that can."""
-    bases, pack = packable(model), training_packing(device)
+    is_flash = device != "cpu" and is_exact(_attend_flash, device)
+    bases, pack = packable(model), PACKINGS["flash, packed" if is_flash else "blocks, packed"]
     for base in bases:
         PackedTransformer(base, pack)
     return pack if bases else None

@@ -30,6 +30,7 @@ from linkseek.retriever.models.backends.layers import (
     PACKINGS,
     PADDED,
     PackedTransformer,
+    copied,
     join_products,
     layered,
 )
@@ -142,8 +143,7 @@ class TorchForward:
             packing = None
             if self._packed is not None:
                 packing = self._packed.pack(torch.from_numpy(features["attention_mask"]))
-                if self._cuda:
-                    packing = packing.pin_memory().to(self._device, non_blocking=True)
+                packing = copied(packing, self._device)
             with self._lock:
                 if self._packed is not None:
                     self._packed.given = packing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from accelerate.utils import send_to_device
 from torch.nn import functional
 from transformers import AutoConfig, AutoModel
 
@@ -88,7 +89,7 @@ def test_features_get_their_packings():
     given = layers.with_packings(inputs, BACK_TO_BACK)
     bounds = [piece[layers.PACKING].bounds.tolist() for piece in given["pieces"]]
     assert bounds[1] == [0, 4, 9] and len(bounds[0]) == len(LENGTHS) + 1 and given.keys() == inputs.keys()
-    moved = given["pieces"][1][layers.PACKING].to("meta", non_blocking=True)
+    moved = send_to_device(given, "meta")["pieces"][1][layers.PACKING]
     assert moved.places.is_meta and moved.bounds.is_meta and moved.longest == 5
 
 
