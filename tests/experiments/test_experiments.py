@@ -41,6 +41,7 @@ OWN = {
     "hlp-static",
     "hlp-static-random",
     "hops",
+    "known",
     "languages",
     "late",
     "learned",
