@@ -12,14 +12,7 @@ import orjson
 import pytest
 
 from linkseek.app.background import jobs as jobs_module
-from linkseek.app.background.jobs import (
-    MAX_ENDED,
-    MAX_RUNNING,
-    Jobs,
-    JobStage,
-    Order,
-    error_in,
-)
+from linkseek.app.background.jobs import MAX_ENDED, MAX_RUNNING, Jobs, JobStage, Order, error_in
 from linkseek.app.background.watcher import end_tree
 from linkseek.indexer.program.errors import BusyError, MachineError, UsageError
 from tests.support.asynchronous import wait_until

@@ -69,10 +69,7 @@ def test_without_arguments_it_is_the_sample_with_everything(plans):
     build_command.main([])
     assert plans == [
         BuildPlan(
-            corpus=build_command.SAMPLE,
-            encoders=["all-MiniLM-L6-v2"],
-            faiss="auto",
-            command="linkseek build",
+            corpus=build_command.SAMPLE, encoders=["all-MiniLM-L6-v2"], faiss="auto", command="linkseek build"
         )
     ]
     build_command.main(["--corpus", os.path.relpath(build_command.SAMPLE), "--index", "index/sample"])

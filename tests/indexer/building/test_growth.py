@@ -252,10 +252,7 @@ def test_unknown_ids_are_an_error_or_skipped(build_rows, update):
     update(index, removed=["d1", "nothing"], on_error="skip")
     opened = OpenIndex.open(index.path)
     assert len(opened.documents) == 29
-    assert opened.manifest.skipped["unknown id to remove"].to_json() == {
-        "count": 1,
-        "examples": ["nothing"],
-    }
+    assert opened.manifest.skipped["unknown id to remove"].to_json() == {"count": 1, "examples": ["nothing"]}
 
 
 def test_the_last_document_stays(build_rows, update):

@@ -12,11 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from sentence_transformers import CrossEncoder
-from transformers import (
-    AutoModel,
-    AutoModelForMaskedLM,
-    AutoTokenizer,
-)
+from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.settings import read_settings, settings_text

@@ -101,9 +101,7 @@ def test_two_processes_have_the_losses_gradients_and_weights_of_one(training, tr
             torch.testing.assert_close(theirs, mine, atol=1e-4, rtol=1e-2)
 
 
-EVERY = [
-    (["training.batch=0"], UsageError, r"^--training\.batch: .* \(given: 0\)"),
-]
+EVERY = [(["training.batch=0"], UsageError, r"^--training\.batch: .* \(given: 0\)")]
 WITH_BASE = [
     (["model.base={data}/nothing"], InputError, "no such folder"),
     (["model.base={data}"], InputError, "not the folder of a model"),
