@@ -34,7 +34,8 @@ WITH_TESTS = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
 
 Done = subprocess.CompletedProcess[str]
 
-jvm._JAVA_OPTIONS = (*jvm._JAVA_OPTIONS, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+jvm._JAVA_OPTIONS = (*jvm._JAVA_OPTIONS, *QUICK_JAVA)
 """Java compiles quickly and once: no test asks it often enough that its better code would pay."""
 
 

@@ -215,8 +215,13 @@ def check_late(folder: Path) -> LateEncoder:
     return encoder
 
 
-@pytest.mark.parametrize("kind", kinds(ALLOWED))
+ARCHITECTURES = {*OFTEN_USED, "albert", "deberta-v2", "gemma2", "llama", "t5", "xlnet"}
+NOT_IN_OPENVINO = {kind for kind in ALLOWED if way_of(kind, scores=False) is not Way.OPENVINO}
+
+
+@pytest.mark.parametrize("kind", kinds(ARCHITECTURES | NOT_IN_OPENVINO))
 def test_late_interaction(tmp_path, kind):
+    """The models are those above: of each architecture, and all whose batches torch takes apart."""
     encoder = check_late(save_late(tmp_path / "late", kind))
     check_way(way_of(kind, scores=False), encoder.execution)
 
