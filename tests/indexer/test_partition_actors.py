@@ -33,8 +33,6 @@ from tests.support.fake_encoder import FakeEncoder
 from tests.support.on_actors import process_id
 from tests.support.small_index import built
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:

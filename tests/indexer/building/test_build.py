@@ -202,7 +202,6 @@ def test_help_needs_no_model_and_names_every_option():
         ) in done.stdout
 
 
-@pytest.mark.slow
 def test_the_sample_with_the_real_encoder(sample_index, tmp_path):
     index = OpenIndex.open(shutil.copytree(sample_index, tmp_path / "index"))
     assert index.encoders == ["all-MiniLM-L6-v2"] and index.has_lucene

@@ -183,7 +183,6 @@ def test_redirects_follow(tmp_path):
     assert OpenIndex.open(tmp_path / "index").manifest.counts.redirects == 1
 
 
-@pytest.mark.slow
 def test_lucenes_statistics_are_those_of_the_final_corpus(build_rows, update):
     rows = linked_rows(120)
     index = build_rows("grown", rows, bm25=True, encoders=())

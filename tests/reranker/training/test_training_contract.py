@@ -82,7 +82,6 @@ def test_a_loss_that_is_no_number_stops_with_the_samples_of_its_batch(
     assert "learning_rate" in caught.value.hint
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, training in TRAININGS.items() if training.variants])
 def test_two_processes_have_the_losses_gradients_and_weights_of_one(training, training_data, tmp_path):
     """Whole batches and mini-batches; without dropout, whose draws would differ."""
