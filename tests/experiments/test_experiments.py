@@ -33,27 +33,9 @@ from tests.support.tiny_corpus import write_jsonl
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
 # Questions asked on another corpus than their own, or indexes without vectors.
 OWN = {
-    "answers",
-    "best",
-    "hlp-bert",
-    "hlp-gpu",
-    "hlp-minilm",
-    "hlp-static",
-    "hlp-static-random",
-    "hops",
-    "known",
-    "languages",
-    "late",
-    "learned",
-    "own",
-    "rerankers",
-    "rerankers-gpu",
-    "shelf",
-    "together",
-    "true-anchors",
-    "true-anchors-static",
-    "wikispeedia",
-    "windows",
+    *"answers best hlp-bert hlp-gpu hlp-minilm hlp-static hlp-static-random hops known languages".split(),
+    *"late learned own rerankers rerankers-gpu shelf together true-anchors true-anchors-static".split(),
+    *"wikispeedia windows".split(),
 }
 
 TOML = """
