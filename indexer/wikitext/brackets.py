@@ -16,7 +16,6 @@ from linkseek.indexer.wikitext.characters import GAP, literal
 from linkseek.indexer.wikitext.edits import Span, cut
 from linkseek.indexer.wikitext.link_targets import OTHER_SITES, TEMPLATES, LinkingPage, Resolve, Target
 from linkseek.indexer.wikitext.magic import function_of
-from linkseek.indexer.wikitext.names import is_picture
 from linkseek.indexer.wikitext.templates import rule_of, shape_of
 
 _DEEPEST = 20  # templates and links nested deeper are dropped: nobody reads them
@@ -133,9 +132,8 @@ def _is_running_text(source: str, opening: int, page: LinkingPage) -> bool:
 
 
 def _is_hidden(source: str, opening: int, end: int, target: Target) -> bool:
-    if target.hidden or (target.unknown and is_picture(source[opening:end], named=target.media)):
-        return True
-    return target.aside and not _ALONE.sub("", _line_around(source, opening, end)).strip()
+    alone = target.aside and not _ALONE.sub("", _line_around(source, opening, end)).strip()
+    return target.hidden or alone
 
 
 _ALONE = re.compile(r"\[\[[^\[\]|\n]*\]\]|<!--.*?-->")
