@@ -41,9 +41,9 @@ def read_start(folder: Path, names: Sequence[str], size: int = _BYTES) -> Iterat
 def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], indexes: Sequence[str]) -> str:
     """The roots, between blanks, below which most addresses in the pages are pages of the folder itself.
 
-    A few such addresses can be chance. They count if two witnesses speak for the root: that it ends with parts
-    of the folder's path (https://acme.example/docs/ of docs/, two of them in .../pump/wiki/ of pump.wiki/),
-    and that most addresses of its host are such pages.
+    A few such addresses can be chance. They count if two witnesses speak for the root: that it ends with a
+    part of the folder's path (https://acme.example/docs/ of docs/; two of pump.wiki/ in .../pump/wiki/), and
+    that most addresses of its host are such pages; or that it is a wiki's, as the folder is.
     """
     targets = Targets(pages, (), suffixes, indexes)
     addresses: dict[str, set[str]] = {}
@@ -55,6 +55,7 @@ def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], inde
             host, _, path = path_in(written.decode("utf-8", "replace")).rstrip("/.,;:").partition("/")
             if path:
                 addresses.setdefault(host.lower(), set()).add(path)
+    wiki = any(re.fullmatch(r"(?:home|_sidebar|_footer)\.\w+", page, re.IGNORECASE) for page in pages)
     roots = {root for root, count in stated.items() if count >= named_by or 2 * count > stated.total()}
     for host, paths in addresses.items():
         below: dict[str, list[str | None]] = {}
@@ -63,17 +64,17 @@ def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], inde
                 below.setdefault(f"{host}/{path[:at].lower()}", []).append(targets.find(path[at:]))
         root, found = max(below.items(), key=lambda one: len(one[1]) - one[1].count(None))
         hits, own = len(found) - found.count(None), {*found} - {None}
-        witnesses = _parts_named(folder, root) + (2 * hits > len(paths))
+        witnesses = _parts_named(folder, root) + (2 * hits > len(paths)) + 2 * (wiki and "/wiki" in root)
         few = len(own) < named_by or (len(own) < _ENOUGH and witnesses < 2)
-        if 2 * hits > len(found) and not few:
+        if 2 * hits >= len(found) and not few:
             roots.add(root)
     return " ".join(root if root.startswith("/") else f"https://{root}" for root in sorted(roots))
 
 
 def _parts_named(folder: Path, root: str) -> int:
     """How many parts of a folder's path a root ends with; "pump.wiki" is two."""
-    own = str(folder.absolute()).lower().replace(os.sep, "/")
-    parts = [one.replace(".", "/").strip("/").split("/")[::-1] for one in (own, root.partition("/")[2])]
+    own, below = folder.absolute().as_posix().lower(), root.partition("/")[2].replace("/-/wikis/", "/wiki/")
+    parts = [one.replace(".", "/").strip("/").split("/")[::-1] for one in (own, below)]
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*parts, strict=False)))
 
 
@@ -103,7 +104,9 @@ def _stated_roots(page: str, head: bytes, targets: Targets) -> set[str]:
 
 
 _VERSION = re.compile(
-    r"(?:v|version-)?\d+(?:\.\d+)*(?:\.x)?|latest|stable|next|current|main|master|dev|nightly", re.I
+    r"(?:[a-z]+-|v)?\d+(?:\.\d+)+(?:\.x)?(?:[-_.]?(?:alpha|beta|rc)[\d.]*)?|(?:v|version-)?\d{1,2}(?:\.x)?"
+    r"|latest|stable|next|current|main|master|dev|nightly|edge|lts",
+    re.IGNORECASE,
 )
 
 

@@ -164,10 +164,14 @@ def without(root: LexborNode, *, everything: bool) -> frozenset[int]:
 
 
 _LINKS = "a[href], area[href]"
-_NOTES = "note tip caution warning important danger hint admonition example figure sidebar".split()
+_NOTES = "note tip caution warning important danger hint alert admonition example figure sidebar".split()
+_NOTE = (
+    ":is(div, aside, blockquote, section):is([class*='callout' i], "
+    f"{', '.join(f'[class~={name} i]' for name in _NOTES)})"
+)
 _LABELS = (
-    f"[class*='tab'] > label, :is(div, aside, blockquote, section):is("
-    f"{', '.join(f'[class~={name} i]' for name in _NOTES)}) > :is(h3, h4, h5, h6)"
+    f"[class*='tab'] > label, {_NOTE} > :is(h3, h4, h5, h6), "
+    f"{_NOTE} :is(.title, [class*='header']) > :is(h2, h3, h4, h5, h6)"
 )
 """Names of tabs, notes and figures, which are lines of text."""
 

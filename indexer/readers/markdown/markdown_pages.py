@@ -8,7 +8,6 @@ is ignored and counted, and text between two lines "---" that is not a mapping s
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -178,11 +177,8 @@ def _site_of_config(name: str, content: str) -> str:
 
 def decode_markdown(content: bytes) -> str:
     """A page as text: UTF-8 or UTF-16. Raises `InputError` for anything else."""
-    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    zeros = not len(content) % 2 and 4 * content.count(0) > len(content)
-    encoding = encoding_of(content) if marked or zeros else "utf-8"
     try:
-        return content.decode(encoding).removeprefix("\ufeff")
+        return content.decode(encoding_of(content)).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         problem = f"line {line:,}: not UTF-8 (byte 0x{content[error.start]:02x})"

@@ -24,7 +24,7 @@ from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 from selectolax.lexbor import LexborHTMLParser
 
-from linkseek.indexer.readers.folder.page_layout import Layout, joined_lines
+from linkseek.indexer.readers.folder.page_layout import Layout
 from linkseek.indexer.readers.folder.page_targets import LABEL, NO_PAGE, Led, PageLinks
 from linkseek.indexer.readers.html.html_text import check_cost, render, without
 from linkseek.indexer.readers.reader import damaged
@@ -162,10 +162,6 @@ def _shown(tokens: Sequence[Token], links: MarkdownLinks, of_mdx: bool) -> Itera
             name = _TAG_NAME.match(token.content)
             if name and (name[1].lower() in _INLINE or (of_mdx and name[1].lower() not in _SWALLOWING)):
                 yield token
-        elif token.type == "softbreak":
-            lines = f"{before.content}\n{after.content}"
-            if joined_lines(lines) == lines:
-                yield token
         else:
             if token.type == "text":
                 behind = before.type.endswith("_close") or before.type in ("image", "code_inline")
@@ -200,7 +196,7 @@ def slug_of(heading: str) -> str:
     """The words of a heading as its anchor, as GitHub and most site generators make it."""
     if named := _NAMED.search(heading):
         return named[1]
-    words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1", _ATTRIBUTES.sub("", heading)).strip().lower())
+    words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1\2", _ATTRIBUTES.sub("", heading)).strip().lower())
     return words.replace(" ", "-")
 
 
@@ -212,7 +208,7 @@ def _anchor(heading: str, before: Counter[str]) -> str:
 
 
 _NAMED = re.compile(r"\{:?[^{}]*#([\w-]+)[^{}]*\}\s*\Z")
-_MARKUP = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)|[*`~]|<[^<>]*>")
+_MARKUP = re.compile(r"`+([^`]*)`+|!?\[([^\[\]]*)\]\([^()]*\)|[*`~]|<[^<>]*>")
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 _INLINE = frozenset(("a", "br", "sup"))
 """Elements within a line that matter; of others, pages also write of without closing them."""
