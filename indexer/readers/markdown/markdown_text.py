@@ -22,11 +22,10 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
-from selectolax.lexbor import LexborHTMLParser
 
 from linkseek.indexer.readers.folder.page_layout import Layout
 from linkseek.indexer.readers.folder.page_targets import LABEL, NO_PAGE, Led, PageLinks
-from linkseek.indexer.readers.html.html_text import check_cost, render, without
+from linkseek.indexer.readers.html.html_text import parse_html, render, without
 from linkseek.indexer.readers.reader import damaged
 from linkseek.indexer.wikitext.link_targets import SAME_PAGE
 
@@ -139,9 +138,7 @@ def render_markdown(source: str, layout: Layout, links: MarkdownLinks, *, of_mdx
             token.attrs = {"data-rows": ""}
         elif token.type == "html_block":
             token.content = _balanced(token.content)
-    page = parser.renderer.render(tokens, parser.options, {})
-    check_cost(page)
-    if body := LexborHTMLParser(page).body:
+    if body := parse_html(parser.renderer.render(tokens, parser.options, {})).body:
         render(body, layout, without(body, everything=True), links.address)
 
 
@@ -223,8 +220,7 @@ _OWN_ATTRIBUTES = re.compile(r"\A\{(?::[^{}]*|[^{}=]*=[^{}]*)\}")
 
 def _balanced(source: str) -> str:
     """A block of raw HTML that begins and ends all its elements itself."""
-    check_cost(source)
-    body = LexborHTMLParser(_PLAINTEXT.sub("", source)).body
+    body = parse_html(_PLAINTEXT.sub("", source)).body
     return f"<div>{body.inner_html}</div>\n" if body else ""
 
 
