@@ -28,9 +28,9 @@ from linkseek.indexer.readers.folder.page_targets import SiteFacts, climb, uniqu
 from linkseek.indexer.readers.folder.sites import read_start, sample
 from linkseek.indexer.readers.markdown.front_matter import (
     ERRORS,
+    KEYS,
     addresses_of,
     as_text,
-    keys_of,
     metadata_of,
     split_front_matter,
     without_front_matter,
@@ -69,11 +69,11 @@ class MarkdownReader(PageReader):
             with suppress(InputError, *ERRORS):  # which are counted when the page is read
                 source = read_source(name, content, Counter()).replace("\r\n", "\n")
                 front, _ = split_front_matter(source, dialect)
-                title, own = as_text(front.get("title")), keys_of(front)
+                title, *own = (as_text(front.get(key)) for key in ("title", *KEYS))
                 addresses = list(addresses_of(name, front))
             heading = _HEADING.search(source)
             facts.titles[name] = title or (heading[1] if heading else "")
-            keys |= {(key, name) for key in [*_KEY.findall(source[:_START]), *own]}
+            keys |= {(key, name) for key in [*_KEY.findall(source[:_START]), *filter(None, own)]}
             anchors += {(slug_of(heading), name) for heading in _ANY_HEADING.findall(source)}
             for address in addresses:
                 facts.addresses.setdefault(address.casefold(), name)
