@@ -292,7 +292,8 @@ class Targets:
         for depth in range(1, len(parts) + 1):
             rest = "/".join(parts[depth:])
             found = self.find(rest) if tuple(parts[:depth]) == self._above[-depth:] else None
-            if found := found or (depth < len(parts) - 1 and self.facts.addresses.get(rest.casefold())):
+            calls_itself = self.facts.addresses.get(rest.casefold()) if depth < len(parts) - 1 else None
+            if found := found or calls_itself:
                 return found
         if len(parts) > 1 and _LANGUAGE.fullmatch(parts[0]):
             rest = "/".join(parts[1:])

@@ -123,18 +123,14 @@ class MarkdownReader(PageReader):
         links = MarkdownLinks(name, targets)
         render_markdown(source, layout, links, of_mdx=dialect in OF_MDX)
         text = layout.text()
-        first = next((section.heading for section in layout.sections if section.level == 1), stem)
-        title = metadata.get("title") or first
-        notes = [
-            *outcomes,
-            *dropped(lost + links.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})),
-        ]
+        lost += links.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})
+        notes = [*outcomes, *dropped(lost)]
         if not text:
             return [*notes, Ignored("empty page")]
-        return [
-            Document(name, title, text, tuple(layout.links), layout.sections_below(title), name, metadata),
-            *notes,
-        ]
+        first = next((section.heading for section in layout.sections if section.level == 1), stem)
+        title = metadata.get("title") or first
+        shown = text, tuple(layout.links), layout.sections_below(title)
+        return [Document(name, title, *shown, name, metadata), *notes]
 
 
 _DIALECTS = {".mdx": "mdx", ".qmd": "quarto", ".rmd": "quarto"}

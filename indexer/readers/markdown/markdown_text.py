@@ -53,10 +53,6 @@ class MarkdownLinks(PageLinks):
         shown = facts.headings.get(label) or facts.titles.get(target) or PurePosixPath(target).stem
         return shown if target else ""
 
-    def is_page(self, name: str) -> bool:
-        """Whether a wiki link leads to a page of the folder."""
-        return self.targets.named(self.page, name) is not None
-
     def wiki(self, left: str, right: str) -> tuple[str | None, str]:
         """Target and anchor of [[left|right]]: a page and a text, unless only the text is a page."""
         for address, text in ((right, left), (left, right or left)):
@@ -173,7 +169,7 @@ def _wiki(token: Token, links: MarkdownLinks) -> Iterator[Token]:
     if token.meta["embedded"]:
         name = name.partition("#")[0].strip()
         links.dropped[EMBEDDED, ""] += not _FILE.search(name)
-        if not links.is_page(name):
+        if links.targets.named(links.page, name) is None:
             return
     target, anchor = links.wiki(name, token.meta["right"])
     if target is not None:

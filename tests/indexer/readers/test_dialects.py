@@ -466,6 +466,7 @@ NAVIGATION = {
     "<div class=navfooter><a accesskey=h href=../a.html>Home</a></div>",
     "Texinfo": "<div class=header><p>Next: <a href=b.html accesskey=n rel=next>B</a></p></div>TEXT<hr>"
     "<div class=nav-panel>Up: <a href=../a.html rel=up>A</a></div>",
+    "AsciiDoc, HTML 5": "<header id=header><h1>T</h1><h2>Name</h2><div class=sectionbody>TEXT</div></header>",
     "AsciiDoc": "<div id=header><h1>T</h1><h2>Name</h2><div class=sectionbody>TEXT</div></div>",
     "Doxygen": "<div id=top><div id=titlearea>Lib</div><div id=MSearchResultsWindow>Searching...</div>"
     "<div id=nav-path class=navpath><a href=b.html>b</a></div></div><div class=header><div class=summary>"
