@@ -13,7 +13,7 @@ from zlib import crc32
 from linkseek.indexer.program.paths import is_inside
 from linkseek.indexer.readers.folder.page_targets import Targets, path_in, without_scheme
 
-_SAMPLE = 2_000  # pages
+_SAMPLE = 2_000  # pages, and addresses of a host
 _BYTES = 1 << 18  # of each
 _ENOUGH = 5  # pages that addresses below a root name
 _NAMED = 2  # of a root with two witnesses, if there are as many pages to name
@@ -59,7 +59,7 @@ def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], inde
     roots = {root for root, count in stated.items() if count >= named_by or 2 * count > stated.total()}
     for host, paths in addresses.items():
         below: dict[str, list[str | None]] = {}
-        for path in sorted(paths):
+        for path in sample([*paths], _SAMPLE):
             for at in [0, *(match.end() for match in re.finditer("/", path))][:_DEEPEST]:
                 below.setdefault(f"{host}/{path[:at].lower()}", []).append(targets.find(path[at:]))
         root, found = max(below.items(), key=lambda one: len(one[1]) - one[1].count(None))
