@@ -79,9 +79,7 @@ def keys_of_first(head: bytes) -> set[bytes]:
 
 _MULTILINE = re.compile(rb"\{(?:[^\n]*(?:[{\[:]|[^}],))?[ \t\r]*\n")
 """The first line of an object that spans several lines."""
-_PART = re.compile(
-    r"(?:^|/)(?:wiki|part|shard|msmarco_\w+)[_-]\d+(?:\.(?:gz|bz2|zst|xz|lzma|zip))?$", re.IGNORECASE
-)
+_PART = re.compile(r"(?:^|/)(?:wiki|part|shard|msmarco_\w+)[_-]\d+(?:\.(?:gz|bz2|zst|xz|lzma|zip))?$", re.I)
 _QUERIES = re.compile(r"(?:^|/)(?:queries|questions|topics|qrels)\b[^/]*$", re.IGNORECASE)
 
 
