@@ -23,6 +23,7 @@ from linkseek.indexer.encoding.batches import TokenRows, Tokens
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.store.ids import hash_id
+from linkseek.retriever.models.backends.poolings import project_in_pooling
 from linkseek.retriever.models.backends.static_engine import without_special_tokens
 from linkseek.retriever.models.bases import (
     has_two_towers,
@@ -120,6 +121,7 @@ class TermPairModel(PairModel):
     def __init__(self, model: Any, query_flops: float, passage_flops: float) -> None:
         """query_flops, passage_flops: the weights of the sums in the loss."""
         super().__init__(model)
+        project_in_pooling(model)
         self._flops = query_flops, passage_flops
 
     def regularised(self, loss: Tensor, queries: Tensor, passages: Tensor) -> Tensor:
