@@ -141,11 +141,11 @@ def _attend_packed(
 AttentionInterface.register(PACKED, _attend_packed)
 
 
-def layered(model: nn.Module) -> PreTrainedModel | None:
-    """The BERT-like model in a model, one with `embeddings` before an `encoder`; else None."""
-    found = next((module for module in model.modules() if isinstance(module, PreTrainedModel)), None)
-    parts = [getattr(getattr(found, "base_model", None), name, None) for name in ("embeddings", "encoder")]
-    return found if all(isinstance(part, nn.Module) for part in parts) else None
+def layered(model: nn.Module) -> list[PreTrainedModel]:
+    """The BERT-like transformers of a model, without heads: those with `embeddings` before an `encoder`."""
+    bases = [m for m in model.modules() if isinstance(m, PreTrainedModel) and m.base_model is m]
+    parts = "embeddings", "encoder"
+    return [m for m in bases if all(isinstance(getattr(m, part, None), nn.Module) for part in parts)]
 
 
 _TRAINED_PACKED = frozenset("bert camembert electra roberta xlm-roberta".split())
@@ -185,9 +185,9 @@ class PackedTransformer:
             positions = embeddings.create_position_ids_from_input_ids(input_ids, embeddings.padding_idx)
         else:
             positions = torch.arange(input_ids.shape[1], device=input_ids.device).expand_as(input_ids)
-        types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
-        packed = (x.flatten()[self._packing.places][None] for x in (input_ids, types, positions))
-        return self._embed(**dict(zip(("input_ids", "token_type_ids", "position_ids"), packed, strict=True)))
+        given = {"input_ids": input_ids, "token_type_ids": token_type_ids, "position_ids": positions}
+        places = self._packing.places
+        return self._embed(**{n: x.flatten()[places][None] for n, x in given.items() if x is not None})
 
     def encode(self, hidden: Tensor, attention_mask: None = None, **options: Any) -> Any:
         """[1, T, H] -> transformers' output, whose `last_hidden_state` is float32 [B, L, H].
@@ -231,9 +231,8 @@ class PackedTransformer:
 
 
 def packable(model: nn.Module) -> list[PreTrainedModel]:
-    """The transformers of a model, without heads, that `PackedTransformer` can pack."""
-    bases = [m for m in model.modules() if isinstance(m, PreTrainedModel) and m.base_model is m]
-    return [base for base in bases if base.config.model_type in _TRAINED_PACKED]
+    """The transformers of a model that are packed in training."""
+    return [base for base in layered(model) if base.config.model_type in _TRAINED_PACKED]
 
 
 def join_products(base: Any) -> None:

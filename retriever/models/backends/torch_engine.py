@@ -192,11 +192,10 @@ class TorchForward:
 
     def _prepare(self, precision: torch.dtype, probe: Features | None) -> str:
         """Lowers the precision and chooses an attention, whose name it returns."""
-        model = layered(self._chain)
-        if model is None or probe is None:
+        base: Any = next(iter(layered(self._chain)), None)
+        if base is None or probe is None:
             self._chain.to(precision)
             return PADDED
-        base: Any = model.base_model
         reasons: list[str] = []
         expected = self._run(probe)  # [B, d], in float32
         base.embeddings.to(precision)
