@@ -9,6 +9,7 @@ Source: the documentation of MkDocs with Material and pymdown, Docusaurus, MDX, 
 from __future__ import annotations
 
 import re
+import textwrap
 
 from linkseek.indexer.readers.folder.page_targets import LABEL
 from linkseek.indexer.readers.markdown.markdown_tags import DIALECTS, TAGS, Dropped
@@ -66,6 +67,43 @@ def shown_blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 
         else:
             out.append(line)
     return out
+
+
+_TAG_AT_START = re.compile(r"([ \t]*)<(/?)([A-Za-z][\w.]*)\b")
+
+
+def without_indents(lines: list[str]) -> list[str]:
+    """The lines of MDX, with the content of each element as far to the right as its tags."""
+    lines = lines.copy()
+    around: list[int] = []  # lines of closing tags
+    for at, end in sorted(_ends_of_elements(lines).items()):
+        while around and around[-1] <= at:
+            around.pop()
+        start = next((n + 1 for n in range(at, end) if lines[n].rstrip().endswith(">")), end)
+        if start < end and len(around) < _DEEPEST:
+            content = textwrap.dedent("\n".join(lines[start:end]))
+            tag = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+            lines[start:end] = textwrap.indent(content, tag).split("\n")
+        around.append(end)
+    return lines
+
+
+def _ends_of_elements(lines: list[str]) -> dict[int, int]:
+    """Line of an opening tag outside code -> line of its closing tag, which is as far to the right."""
+    ends: dict[int, int] = {}
+    opened: dict[tuple[str, str], list[int]] = {}
+    at = 0
+    while at < len(lines):
+        if fence := _FENCE.match(lines[at]):
+            at = _end_of_fence(lines, at + 1, fence[2])
+        elif tag := _TAG_AT_START.match(lines[at]):
+            same = opened.setdefault((tag[1], tag[3]), [])
+            if not tag[2]:
+                same.append(at)
+            elif same:
+                ends[same.pop()] = at
+        at += 1
+    return ends
 
 
 def _indent(line: str) -> int:
