@@ -31,7 +31,7 @@ from pathlib import Path
 from benchmarks.harness import RESULTS, ROOT, keep_partial
 
 _LATER = (
-    "linkseek.reranker.models.first_token",
+    "linkseek.retriever.models.backends.layers",
     "linkseek.retriever.models.torch_modes",
     "linkseek.retriever.models.backends.torch_engine",
 )

@@ -184,7 +184,7 @@ class TrainingSettings(Settings):
     batch: Positive = 256
     """pairs in a batch, over all processes; 400 by default in pre-training"""
     mini_batch: Count = 0
-    """texts in memory at a time, with exact gradients (GradCache); 0: all; 16 by default for sparse models"""
+    """texts in memory at a time, with exact gradients (GradCache); 0: all"""
     epochs: Positive = 40
     """passes over the pairs; 5 by default in pre-training"""
     steps: Positive | None = None
@@ -247,7 +247,7 @@ _DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "finetune": {"model": {"towers": "two"}, "data": {"hard_negatives": 1}},
     "late": {"model": {"towers": "shared"}},
-    "sparse": {"model": {"towers": "shared"}, "training": {"mini_batch": 16}},
+    "sparse": {"model": {"towers": "shared"}},
 }
 """By the kind of the stage, then by the family."""
 

@@ -23,6 +23,8 @@ from linkseek.indexer.encoding.batches import TokenRows, Tokens
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.store.ids import hash_id
+from linkseek.retriever.models.backends.layers import packable
+from linkseek.retriever.models.backends.poolings import project_in_pooling
 from linkseek.retriever.models.backends.static_engine import without_special_tokens
 from linkseek.retriever.models.bases import (
     has_two_towers,
@@ -65,6 +67,21 @@ class PairModel:
     def features(self, texts: list[str], task: str, limit: int) -> dict[str, Any]:
         """What the model reads of texts. task: `QUERIES` or `PASSAGES`. limit: of tokens; 0: the model's."""
         return dict(self.model.preprocess(texts, prompt=None, task=task, max_length=limit or None))
+
+    @property
+    def reads_both(self) -> bool:
+        """Whether one pass reads queries and passages: by one transformer, without padding."""
+        return type(self) is PairModel and not has_two_towers(self.model) and bool(packable(self.model))
+
+    def together(self, pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The features of all pieces as one, padded to the longest."""
+        joined, longest = dict(pieces[0]), max(piece["input_ids"].shape[1] for piece in pieces)
+        for name in [name for name, value in joined.items() if isinstance(value, Tensor)]:
+            padding = self.model.tokenizer.pad_token_id if name == "input_ids" else 0
+            values = (piece[name] for piece in pieces)
+            same = (nn.functional.pad(x, (0, longest - x.shape[1]), value=padding) for x in values)
+            joined[name] = torch.cat([*same])
+        return joined
 
     def read(self, prepared: nn.Module, features: Mapping[str, Any]) -> Tensor:
         """The vectors of texts, [b, d]. prepared: the model as the loop runs it."""
@@ -112,6 +129,7 @@ class TermPairModel(PairModel):
     def __init__(self, model: Any, query_flops: float, passage_flops: float) -> None:
         """query_flops, passage_flops: the weights of the sums in the loss."""
         super().__init__(model)
+        project_in_pooling(model)
         self._flops = query_flops, passage_flops
 
     def regularised(self, loss: Tensor, queries: Tensor, passages: Tensor) -> Tensor:

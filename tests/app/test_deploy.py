@@ -130,11 +130,15 @@ def test_the_compose_file_has_the_page_and_the_service() -> None:
     assert set(compose["services"]["service"]["secrets"]) == set(compose["secrets"])
 
 
-def test_the_unit_is_confined() -> None:
+def unit(name: str) -> configparser.ConfigParser:
     unit = configparser.ConfigParser(strict=False)
     unit.optionxform = str  # type: ignore[assignment, method-assign]
-    unit.read(DEPLOY / "linkseek.service")
-    service = unit["Service"]
+    unit.read(DEPLOY / name)
+    return unit
+
+
+def test_the_unit_is_confined() -> None:
+    service = unit("linkseek.service")["Service"]
     assert service["ExecStart"].split()[1] in ALL and service["DynamicUser"] == "yes"
     assert int(service["TimeoutStopSec"]) > ServeOptions().time_limit
 
@@ -147,16 +151,10 @@ def test_nginx_waits_longer_than_the_service() -> None:
 
 
 def test_the_timer_runs_a_mirror_of_the_index_that_is_served() -> None:
-    def read(name: str) -> configparser.ConfigParser:
-        unit = configparser.ConfigParser(strict=False)
-        unit.optionxform = str  # type: ignore[assignment, method-assign]
-        unit.read(DEPLOY / name)
-        return unit
-
-    served, mirror = read("linkseek.service")["Service"], read("linkseek-mirror.service")["Service"]
+    served, mirror = unit("linkseek.service")["Service"], unit("linkseek-mirror.service")["Service"]
     program, word, *arguments = mirror["ExecStart"].split()
     options = parse_options(UpdateOptions, arguments, "linkseek update")
     assert (program, word) == (served["ExecStart"].split()[0], "update")
     assert served["Environment"] and str(options.index) == "/srv/indexes/default" and options.mirror
     assert mirror["ReadWritePaths"] == str(options.index.parent) and mirror["Type"] == "oneshot"
-    assert read("linkseek-mirror.timer")["Timer"]["OnCalendar"]
+    assert unit("linkseek-mirror.timer")["Timer"]["OnCalendar"]

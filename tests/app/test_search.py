@@ -81,17 +81,8 @@ def test_a_filter_says_how_many_documents_it_leaves_out(run, tmp_path):
 
 
 def test_the_names_of_pipelines(run, tmp_path):
-    needs_vectors = {
-        "hlp",
-        "hlp-finetuned",
-        "static",
-        "hybrid-static",
-        "best-static",
-        "late",
-        "sparse",
-        "hybrid-sparse",
-    }  # of these encoders
-    assert run("--pipelines").split() == [name for name in read_pipelines() if name not in needs_vectors]
+    of_others = "hlp hlp-finetuned static hybrid-static best-static late sparse hybrid-sparse".split()
+    assert run("--pipelines").split() == [name for name in read_pipelines() if name not in of_others]
     words_alone = build(tmp_path / "index", encoders=())
     names = "bm25 ql bm25-answers bm25-squad bm25-prop bm25-harp bm25-php"
     assert run("--pipelines", index=words_alone).split() == names.split()
@@ -171,12 +162,6 @@ def test_a_filter_that_keeps_nothing_is_told(built_index, capsys, monkeypatch):
     monkeypatch.setattr("linkseek.app.pipelines.filters.offered_conditions", lambda index: ["folder:guide"])
     command.main(["--index", str(built_index), "--pipeline", "bm25", "--only", "folder:guidee", "volcano"])
     assert "note: no document has folder:guidee. Did you mean folder:guide?" in capsys.readouterr().err
-
-
-def test_a_damaged_index(run, own_index):
-    (own_index / "bm25").rename(own_index / "lost")
-    with pytest.raises(DamagedIndexError, match="bm25"):
-        run("x", index=own_index)
 
 
 def test_as_a_program(built_index):

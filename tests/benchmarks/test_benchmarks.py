@@ -12,16 +12,7 @@ import pytest
 
 from benchmarks import gpu, report, suite
 from benchmarks.ceilings import encoder_operations, multiplying, rate, reading
-from benchmarks.harness import (
-    Benchmark,
-    Ceiling,
-    Figure,
-    as_rate,
-    cells,
-    compare,
-    in_turn,
-    passages,
-)
+from benchmarks.harness import Benchmark, Ceiling, Figure, as_rate, cells, compare, in_turn, passages
 from benchmarks.harness import run as run_benchmark
 from benchmarks.made_up import write_wiki
 from benchmarks.random_models import (

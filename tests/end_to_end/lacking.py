@@ -35,16 +35,7 @@ class NoProgram(ctypes.CDLL):
 
 
 if names != [""]:
-    for library in (
-        "sentence_transformers",
-        "peft",
-        "faiss",
-        "pyarrow",
-        "openvino",
-        "streamlit",
-        "psutil",
-        "filelock",
-    ):
+    for library in "sentence_transformers peft faiss pyarrow openvino streamlit psutil filelock".split():
         importlib.import_module(library)
     for name in names:
         module, _, attribute = name.partition(".")

@@ -204,6 +204,7 @@ def test_the_processes_of_a_killed_build_end(tmp_path):
     parsing: list[str] = []
     while len(parsing) < 2:
         assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.01)  # it needs the processor to start
         parsing = [pid for pid in children.read_text().split() if "spawn_main" in command_line(pid)]
     process.kill()
     process.wait()

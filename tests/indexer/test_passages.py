@@ -15,13 +15,7 @@ from hypothesis import strategies as st
 
 from linkseek.indexer.documents import Document, Section
 from linkseek.indexer.language.segments import units
-from linkseek.indexer.passages import (
-    Cutting,
-    PassageStore,
-    count_words,
-    split_document,
-    write_passages,
-)
+from linkseek.indexer.passages import Cutting, PassageStore, count_words, split_document, write_passages
 from tests.support.tiny_corpus import store_documents, store_passages
 
 SPACES = [" ", "\n", "\t", "\u00a0", "\u2028", "\u0085", "\x1c", "\r\n", "  ", "\u3000"]

@@ -150,23 +150,11 @@ def test_a_function_of_ones_own_is_searched_and_evaluated(index):
     [
         (lambda ids, rows: None, "own returned a NoneType"),
         (lambda ids, rows: [(0, 1.0)], "own returned a list"),
-        (
-            lambda ids, rows: made(ids[:0], rows[:0], rows[:0] * 0.1),
-            OTHER,
-        ),
-        (
-            lambda ids, rows: made([id_ + "x" for id_ in ids], rows, rows * 0.1),
-            OTHER,
-        ),
-        (
-            lambda ids, rows: made(ids, rows[:0], rows[:0] * 0.1),
-            OTHER,
-        ),
+        (lambda ids, rows: made(ids[:0], rows[:0], rows[:0] * 0.1), OTHER),
+        (lambda ids, rows: made([id_ + "x" for id_ in ids], rows, rows * 0.1), OTHER),
+        (lambda ids, rows: made(ids, rows[:0], rows[:0] * 0.1), OTHER),
         (lambda ids, rows: made(ids, rows + 1, rows * 0.1), "row 6.*\n.*has 6 passages"),
-        (
-            lambda ids, rows: given(ids, rows, rows[:, :1] * 0.1),
-            r"rows int64 \(., 2\), scores \(., 1\)",
-        ),
+        (lambda ids, rows: given(ids, rows, rows[:, :1] * 0.1), r"rows int64 \(., 2\), scores \(., 1\)"),
         (lambda ids, rows: given(ids, rows * 1.0, rows * 0.1), "rows float64"),
         (lambda ids, rows: given(ids, rows[:, 0], rows[:, 0] * 0.1), r"rows int64 \(.,\)"),
     ],
@@ -408,12 +396,7 @@ def test_tables_of_settings_are_keywords_of_a_training(monkeypatch, tmp_path):
     configs = []
     monkeypatch.setattr("linkseek.retriever.training.pair_training.train", configs.append)
     output = linkseek.train(
-        "p.jsonl",
-        tmp_path / "m",
-        base="b",
-        training={"batch": 8},
-        model={"lora_rank": 8},
-        data={"shots": 3},
+        "p.jsonl", tmp_path / "m", base="b", training={"batch": 8}, model={"lora_rank": 8}, data={"shots": 3}
     )
     (config,) = configs
     assert (output, config.output.folder, config.data.pairs) == (

@@ -34,10 +34,7 @@ def test_a_line_leaves_out_what_a_worse_pair_shares() -> None:
             "document": "It flew.",
             "anchors": [[4, 8], [11, 15]],
         },
-        "worse": [
-            {"title": "Bug", "document": "It crept."},
-            {"query": "a lamp", "anchors": [[2, 6]]},
-        ],
+        "worse": [{"title": "Bug", "document": "It crept."}, {"query": "a lamp", "anchors": [[2, 6]]}],
         "evidence": {"segment": "Moth#0"},
     }
 

@@ -9,12 +9,14 @@ import json
 import multiprocessing
 import os
 import runpy
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +36,8 @@ WITH_TESTS = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
 
 Done = subprocess.CompletedProcess[str]
 
-jvm._JAVA_OPTIONS = (*jvm._JAVA_OPTIONS, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+jvm._JAVA_OPTIONS = (*jvm._JAVA_OPTIONS, *QUICK_JAVA)
 """Java compiles quickly and once: no test asks it often enough that its better code would pay."""
 
 
@@ -177,10 +180,12 @@ def kill_at(step: int, word: str, *arguments: object, stage: str = "") -> None:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens at."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """A port of this machine that nobody listens at, below those that connections get meanwhile."""
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 def two_ranks(script: str, *arguments: object) -> list[Forked]:

@@ -8,20 +8,8 @@ from typing import Any
 from linkseek.indexer.store.manifests import FORMAT_VERSION, IndexManifest, PassagesPart, VectorsPart
 from linkseek.indexer.store.parts import Parts
 
-COUNTS = dict.fromkeys(
-    (
-        "documents",
-        "redirects",
-        "passages",
-        "resolved_redirects",
-        "dangling_redirects",
-        "links",
-        "between_documents",
-        "dangling",
-        "cut",
-    ),
-    0,
-)
+COUNTED = "documents redirects passages resolved_redirects dangling_redirects links between_documents"
+COUNTS = dict.fromkeys([*COUNTED.split(), "dangling", "cut"], 0)
 ENCODER = {"name": "fake", "sha256": "ccc", "location": "fake"}
 PART: dict[str, Any] = {"format_version": FORMAT_VERSION, "fingerprint": {}, "files": {}}
 

@@ -10,7 +10,7 @@ import pytest
 
 from linkseek.indexer.machine.cluster import without_dashboard
 from tests.slowness import ON_RAY, TESTS
-from tests.support.command import ROOT
+from tests.support.command import QUICK_JAVA, ROOT
 
 
 class RayCluster:
@@ -33,6 +33,7 @@ class RayCluster:
             without_dashboard(),
         ):  # its processes import files of tests
             patch.setenv("PYTHONPATH", os.pathsep.join(map(str, (ROOT, TESTS, TESTS / "indexer"))))
+            patch.setenv("JAVA_TOOL_OPTIONS", " ".join(QUICK_JAVA))
             started = utils.Cluster(initialize_head=True, head_node_args=small)
             self._running.callback(self._end, started)
             started.add_node(**small)

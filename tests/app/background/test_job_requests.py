@@ -105,11 +105,7 @@ def test_uploads_that_are_refused_leave_nothing(jobs, tmp_path, name):
     with pytest.raises(UsageError, match="cannot name a file") as caught:
         start_build(jobs, tmp_path / "index", "x", uploads)
     assert str(tmp_path) not in caught.value.message + caught.value.hint
-    for files in (
-        {"questions": upload(name, QUESTIONS)},
-        {"qrels": [upload(name)]},
-        {"run": [upload(name)]},
-    ):
+    for files in ({"questions": upload(name, QUESTIONS)}, {"qrels": [upload(name)]}, {"run": [upload(name)]}):
         with pytest.raises(UsageError, match="cannot name a file"):
             evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",)), **files)
     assert not jobs.orders and [*jobs.folder.iterdir()] == []
@@ -292,10 +288,7 @@ def test_equal_evaluations_have_equal_keys(jobs, tmp_path):
         (EvaluationChoices("sample", ("dense",)), None),
         (EvaluationChoices(None, ("bm25",)), upload("q.jsonl", QUESTIONS)),
         (EvaluationChoices(None, ("bm25",)), upload("q.jsonl", QUESTIONS)),
-        (
-            EvaluationChoices(None, ("bm25",)),
-            upload("q.jsonl", QUESTIONS + b'{"text": "x", "id": "2"}\n'),
-        ),
+        (EvaluationChoices(None, ("bm25",)), upload("q.jsonl", QUESTIONS + b'{"text": "x", "id": "2"}\n')),
     ):
         evaluate(jobs, tmp_path, choices, questions)
     keys = [order.key for order in jobs.orders]

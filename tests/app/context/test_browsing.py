@@ -129,10 +129,7 @@ def test_headings_stand_where_their_sections_begin(tmp_path):
         for p in read_article(index, topology_of(index), 0).passages
         for h in p.headings
     ]
-    assert headings == [
-        (2, "First section text.", "One"),
-        (3, "Second one.", "In the white space"),
-    ]
+    assert headings == [(2, "First section text.", "One"), (3, "Second one.", "In the white space")]
 
 
 def test_a_book_is_cut(tmp_path, monkeypatch):

@@ -372,11 +372,7 @@ def test_judgements_on_documents_take_the_best_passage(tmp_path):
     results = run(tmp_path, pipelines=pipelines, qrels=qrels, measures=["MRR@10", "nDCG@10", "R@20"])
     assert results["judged_level"] == "documents"
     measured = results["pipelines"]["p"]["measures"]
-    assert measured["MRR@10"]["per_query"] == {
-        "1": 0.5,
-        "2": 1,
-        "q 3": 0,
-    }  # Lyon is second, not third
+    assert measured["MRR@10"]["per_query"] == {"1": 0.5, "2": 1, "q 3": 0}  # Lyon is second, not third
     assert measured["R@20"]["per_query"] == {"1": 1, "2": 1, "q 3": 0}
     assert results["counts"]["judged_ids_not_in_index"] == 1
 

@@ -24,10 +24,7 @@ def test_the_last_grade_of_a_rater_counts_and_none_takes_it_back(tmp_path):
     assert (
         grades
         == read_judged(tmp_path, "mine")
-        == {
-            ("a river", "A#0"): {"ann": 1, "bob": 3, "cem": 2},
-            ("a river", "B#0"): {"ann": 2},
-        }
+        == {("a river", "A#0"): {"ann": 1, "bob": 3, "cem": 2}, ("a river", "B#0"): {"ann": 2}}
     )
     assert len((tmp_path / "mine" / sets.FILE).read_bytes().splitlines()) == 6
     [query] = read_queries(tmp_path / "mine" / sets.QUERIES)

@@ -10,14 +10,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from linkseek.app import report
 from linkseek.app.report import text
-from linkseek.app.report.charts import (
-    DARK,
-    LIGHT,
-    WIDTH,
-    bins_chart,
-    curves_chart,
-    to_svg,
-)
+from linkseek.app.report.charts import DARK, LIGHT, WIDTH, bins_chart, curves_chart, to_svg
 from linkseek.app.report.sections import sections
 from tests.support.results_records import RESULTS, changed, pipeline, record, score
 
@@ -67,10 +60,7 @@ def test_bins_show_means_and_intervals():
     assert first["says"] == "bm25: 30.0 % (20.0–40.0)"
     assert drawn["layer"][0]["encoding"]["x"]["axis"]["title"] == ["share of the question's words, %"]
     _, rows = spec(bins_chart(results, results.analyses.length))
-    assert [(row["pipeline"], row["bin"]) for row in rows] == [
-        ("bm25", "3|n = 80"),
-        ("bm25", "4–12|n = 120"),
-    ]
+    assert [(row["pipeline"], row["bin"]) for row in rows] == [("bm25", "3|n = 80"), ("bm25", "4–12|n = 120")]
 
 
 def scale_of_values(values):
@@ -126,10 +116,7 @@ def test_texts_in_a_chart_are_only_text():
     length = {"low": 1, "high": 2, "queries": 3, "pipelines": {EVIL: {"mean": 0.5, "low": 0.4, "high": 0.6}}}
     results["analyses"] = {"length": {"label": EVIL, "bins": [length]}}
     of = record(results)
-    for chart in (
-        curves_chart(of),
-        bins_chart(of, of.analyses.length),
-    ):
+    for chart in (curves_chart(of), bins_chart(of, of.analyses.length)):
         svg = to_svg(chart, EVIL)
         page = LexborHTMLParser(svg)
         assert not page.css("script") and "\u202e" not in svg and "\x00" not in svg
@@ -153,10 +140,7 @@ def test_series_differ_without_their_colours():
 
 def test_series_keep_their_looks_in_all_charts():
     results = record()
-    charts = (
-        curves_chart(results),
-        bins_chart(results, results.analyses.overlap),
-    )
+    charts = (curves_chart(results), bins_chart(results, results.analyses.overlap))
     scales = [spec(chart)[0]["layer"][0]["encoding"]["color"]["scale"] for chart in charts]
     assert scales[0] == scales[1]
     assert len(set(scales[0]["range"])) == 3

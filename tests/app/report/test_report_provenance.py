@@ -18,11 +18,7 @@ from linkseek.indexer.store.parts import Parts
 from tests.support.manifests_made import COUNTS, index_manifest, parts, vectors_part
 
 RECALL = {
-    "recall": {
-        "depth": 100,
-        "questions": 500,
-        "chosen": {"setting": {"candidates": 400}, "recall": 0.9931},
-    }
+    "recall": {"depth": 100, "questions": 500, "chosen": {"setting": {"candidates": 400}, "recall": 0.9931}}
 }
 """As `linkseek recall` writes it into the manifest of vectors."""
 

@@ -122,7 +122,6 @@ def test_over_http(planets: Path, tmp_path: Path, capfd: pytest.CaptureFixture[s
         assert service.post("/mcp", {}).status_code == 401
 
 
-@pytest.mark.slow
 def test_by_the_standard_streams(planets: Path) -> None:
     command = StdioServerParameters(
         command=sys.executable,

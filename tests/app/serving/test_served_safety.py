@@ -130,12 +130,8 @@ def test_each_request_has_a_line_of_json_without_its_question(guarded: Client) -
     wait_until(lambda: forged.headers["x-request-id"] in log.read_text())
     lines = [orjson.loads(line) for line in log.read_bytes().splitlines()]
     [mine] = [line for line in lines if line["id"] == "my-id.1"]
-    assert (mine["route"], mine["status"], mine["pipeline"], mine["questions"]) == (
-        "/retrieve",
-        200,
-        "bm25",
-        1,
-    )
+    assert (mine["route"], mine["status"]) == ("/retrieve", 200)
+    assert (mine["pipeline"], mine["questions"]) == ("bm25", 1)
     assert mine["ms"] > 0 and mine["stages"]["read passages"] >= 0
     assert "secret" not in log.read_text() and TOKEN not in log.read_text()
 

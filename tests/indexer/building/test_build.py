@@ -69,10 +69,7 @@ def test_without_arguments_it_is_the_sample_with_everything(plans):
     build_command.main([])
     assert plans == [
         BuildPlan(
-            corpus=build_command.SAMPLE,
-            encoders=["all-MiniLM-L6-v2"],
-            faiss="auto",
-            command="linkseek build",
+            corpus=build_command.SAMPLE, encoders=["all-MiniLM-L6-v2"], faiss="auto", command="linkseek build"
         )
     ]
     build_command.main(["--corpus", os.path.relpath(build_command.SAMPLE), "--index", "index/sample"])
@@ -205,7 +202,6 @@ def test_help_needs_no_model_and_names_every_option():
         ) in done.stdout
 
 
-@pytest.mark.slow
 def test_the_sample_with_the_real_encoder(sample_index, tmp_path):
     index = OpenIndex.open(shutil.copytree(sample_index, tmp_path / "index"))
     assert index.encoders == ["all-MiniLM-L6-v2"] and index.has_lucene

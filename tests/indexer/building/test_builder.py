@@ -272,7 +272,6 @@ def test_vectors_that_cannot_fit_on_the_disk_are_refused_before_encoding(build, 
     assert build(faiss="Flat").manifest.default_encoder == "fake"
 
 
-@pytest.mark.slow
 def test_lucene_is_built_kept_and_left_out(build, index_path):
     build(bm25=True, encoders=[])
     index = OpenIndex.open(index_path)

@@ -231,10 +231,7 @@ def test_another_model_and_a_missing_one_are_refused(index, tmp_path):
         LateScorer(opened, "tiny", lambda location, **form: open_late(other, **form))
     with pytest.raises(MismatchError, match="made by the encoder masked"):
         LearnedSparse(opened, "masked", lambda location, **form: open_encoder(f"sparse:{masked}", **form))
-    for kind, message in (
-        ("late", "no token vectors of other"),
-        ("sparse", "no term weights of other"),
-    ):
+    for kind, message in (("late", "no token vectors of other"), ("sparse", "no term weights of other")):
         with pytest.raises(UsageError, match=message):
             opened.codes_part(kind, "other")
     with pytest.raises(InputError, match="no term weights"):

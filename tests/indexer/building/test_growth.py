@@ -183,7 +183,6 @@ def test_redirects_follow(tmp_path):
     assert OpenIndex.open(tmp_path / "index").manifest.counts.redirects == 1
 
 
-@pytest.mark.slow
 def test_lucenes_statistics_are_those_of_the_final_corpus(build_rows, update):
     rows = linked_rows(120)
     index = build_rows("grown", rows, bm25=True, encoders=())
@@ -252,10 +251,7 @@ def test_unknown_ids_are_an_error_or_skipped(build_rows, update):
     update(index, removed=["d1", "nothing"], on_error="skip")
     opened = OpenIndex.open(index.path)
     assert len(opened.documents) == 29
-    assert opened.manifest.skipped["unknown id to remove"].to_json() == {
-        "count": 1,
-        "examples": ["nothing"],
-    }
+    assert opened.manifest.skipped["unknown id to remove"].to_json() == {"count": 1, "examples": ["nothing"]}
 
 
 def test_the_last_document_stays(build_rows, update):

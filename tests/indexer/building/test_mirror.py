@@ -382,7 +382,6 @@ print(events)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="SIGKILL")
 @pytest.mark.timeout(600)
 def test_killed_at_six_moments_the_index_is_the_old_or_the_new_one(pages, tmp_path):

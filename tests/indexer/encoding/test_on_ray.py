@@ -20,8 +20,6 @@ from linkseek.indexer.program.errors import InputError, MachineError
 from tests.support.on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, fail, hang_if_there_is, open_noisy
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
-pytestmark = pytest.mark.slow
-
 Encode = Callable[..., OpenIndex]
 
 

@@ -29,8 +29,6 @@ from tests.support.connections import Connections
 from tests.support.on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, hang
 from tests.support.small_index import built
 
-pytestmark = pytest.mark.slow
-
 
 def read(path: Path) -> OpenIndex:
     """An index of the sample, without Lucene and vectors."""

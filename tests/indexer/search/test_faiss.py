@@ -137,7 +137,6 @@ def test_raw_faiss_opens_it_and_ids_are_lines(flat):
     assert (folder / "index").stat().st_size < ROWS * DIMENSION * 2 + 1000  # stored once, as float16
 
 
-@pytest.mark.slow
 def test_pyserini_opens_the_folder_and_finds_the_same(flat):
     folder, index = flat
     np.save(folder / "queries.npy", QUERIES[:5])
@@ -166,7 +165,7 @@ for query in np.load({str(folder / "queries.npy")!r}):
         ("HNSW32", 0.99),
         ("IVF16,SQfp16", 0.5),
         ("IVF16,PQ8x4", 0.2),
-        pytest.param("IVF16,PQ2", 0.2, marks=pytest.mark.slow),
+        ("IVF16,PQ2", 0.2),
         ("IVF16,Flat", 0.5),
         ("SQ8", 0.9),
     ],

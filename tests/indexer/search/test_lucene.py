@@ -106,7 +106,6 @@ def test_ids_and_scores_equal_those_of_raw_anserini(folder, raw_folder, index, s
     assert scores.tolist() == found[0][1].tolist()
 
 
-@pytest.mark.slow
 def test_pyserini_opens_it(folder, index):
     program = f"""
 import json, os

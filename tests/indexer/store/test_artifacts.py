@@ -43,12 +43,7 @@ from linkseek.indexer.store.artifacts import (
     write_json,
 )
 from linkseek.indexer.store.manifest_files import read_index_manifest, read_part, verify_part
-from linkseek.indexer.store.manifests import (
-    FORMAT_VERSION,
-    DocumentsPart,
-    PartManifest,
-    VectorsPart,
-)
+from linkseek.indexer.store.manifests import FORMAT_VERSION, DocumentsPart, PartManifest, VectorsPart
 from linkseek.indexer.store.tables import Table
 from tests.support.accepted import manifest_bytes
 from tests.support.manifests_made import index_manifest
@@ -107,14 +102,9 @@ def test_an_encoder_gives_its_part_a_safe_name(encoder, part):
 
 
 def test_segments_are_found_in_order_and_nothing_else(tmp_path):
-    for name in (
-        "00010.arrow",
-        "00002.arrow",
-        "redirects-00000.arrow",
-        "0001.arrow",
-        "00003.arrow.linkseek-tmp",
-    ):
-        (tmp_path / name).touch()
+    for name in "00010 00002 redirects-00000 0001".split():
+        (tmp_path / f"{name}.arrow").touch()
+    (tmp_path / "00003.arrow.linkseek-tmp").touch()
     assert segment_paths(tmp_path) == [segment_path(tmp_path, 2), segment_path(tmp_path, 10)]
     assert segment_paths(tmp_path, "redirects-") == [segment_path(tmp_path, 0, "redirects-")]
 

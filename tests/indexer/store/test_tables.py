@@ -12,14 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linkseek.indexer.documents import (
-    DOCUMENT_SCHEMA,
-    Document,
-    DocumentStore,
-    Link,
-    Section,
-    document_row,
-)
+from linkseek.indexer.documents import DOCUMENT_SCHEMA, Document, DocumentStore, Link, Section, document_row
 from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.store import tables
 from linkseek.indexer.store.tables import Table, TableWriter

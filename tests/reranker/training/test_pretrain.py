@@ -12,11 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from sentence_transformers import CrossEncoder
-from transformers import (
-    AutoModel,
-    AutoModelForMaskedLM,
-    AutoTokenizer,
-)
+from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.settings import read_settings, settings_text
@@ -98,6 +94,14 @@ class Trained:
 @pytest.fixture
 def trained(monkeypatch, data) -> Trained:
     return Trained(monkeypatch, data / "normalized")
+
+
+@pytest.fixture(scope="module")
+def adapters(training_data, tmp_path_factory) -> tuple[Path, Trained]:
+    """For reading only."""
+    with pytest.MonkeyPatch.context() as patch:
+        trained = Trained(patch, training_data / "normalized")
+        return pretrain(write_config(training_data, tmp_path_factory.mktemp("adapters")), *LORA), trained
 
 
 # --- what comes out --------------------------------------------------------------------------------
@@ -224,13 +228,11 @@ def fine_tuned(data: Path, folder: Path, base: Path, train: str, rate: float = 0
     return folder / "tuned"
 
 
-def test_adapters_and_their_export_have_both_heads(data, tmp_path, trained):
-    out = pretrain(write_config(data, tmp_path), *LORA)
+def test_adapters_and_their_export_have_both_heads(adapters, data, tmp_path):
+    out, trained = adapters
     expected, words = trained.scores[-1]
-    assert {p.name for p in out.glob("*.safetensors")} == {
-        "adapter_model.safetensors",
-        "mlm_head.safetensors",
-    }
+    files = ("adapter_model.safetensors", "mlm_head.safetensors")
+    assert {path.name for path in out.glob("*.safetensors")} == set(files)
     ours = scores(out)
     np.testing.assert_allclose(ours, expected, atol=2e-3)
     export([str(out), "--output", str(tmp_path / "full")])
@@ -241,7 +243,7 @@ def test_adapters_and_their_export_have_both_heads(data, tmp_path, trained):
     # and trained further as adapters, the head being that of before
     again = pretrain(write_config(data, tmp_path / "again", out), *LORA, "training.learning_rate=1e-12")
     assert {line["stage"] for line in read_log(again / "log.jsonl")} == {"hp", "rop"}
-    for name in ("adapter_model.safetensors", "mlm_head.safetensors"):
+    for name in files:
         torch.testing.assert_close(load_file(again / name), load_file(out / name))
 
 
@@ -252,9 +254,9 @@ def test_what_was_pretrained_is_fine_tuned_whole(undisturbed, data, tmp_path):
     assert not any(name.startswith("cls.") for name in load_file(out / "model.safetensors"))
 
 
-def test_fine_tuned_adapters_are_one_set_on_the_first_base(data, tmp_path, trained, monkeypatch):
+def test_fine_tuned_adapters_are_one_set_on_the_first_base(adapters, data, tmp_path, monkeypatch):
     """What ships is small: adapters of pre-training and fine-tuning together are those of one of them."""
-    base = pretrain(write_config(data, tmp_path), *LORA)
+    base = Path(shutil.copytree(adapters[0], tmp_path / "out"))
     start = scores(base)
     still = fine_tuned(data, tmp_path, base, "lora", rate=1e-12)
     np.testing.assert_allclose(scores(still), start, atol=1e-4)
@@ -269,10 +271,10 @@ def test_fine_tuned_adapters_are_one_set_on_the_first_base(data, tmp_path, train
     monkeypatch.setattr(finetuning, "train_steps", spy)
     out = fine_tuned(data, tmp_path, base, "lora")
     shutil.rmtree(base)
-    adapters = json.loads((out / "adapter_config.json").read_text())
-    assert adapters["base_model_name_or_path"] == str(data / "normalized")
+    config = json.loads((out / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == str(data / "normalized")
     weights = load_file(out / "adapter_model.safetensors")
-    assert sum("lora" in name for name in weights) == 2 * 2 * 6 and adapters["r"] == 4
+    assert sum("lora" in name for name in weights) == 2 * 2 * 6 and config["r"] == 4
     found = scores(out)
     np.testing.assert_allclose(found, tuned[0], atol=2e-3)
     assert np.abs(found - start).max() > 0.05
@@ -281,9 +283,8 @@ def test_fine_tuned_adapters_are_one_set_on_the_first_base(data, tmp_path, train
     np.testing.assert_allclose(full, found, atol=1e-4)
 
 
-def test_adapters_are_trained_further_with_their_own_rank(data, tmp_path):
-    out = pretrain(write_config(data, tmp_path), *LORA)
-    again = write_config(data, tmp_path / "again", str(out))
+def test_adapters_are_trained_further_with_their_own_rank(adapters, data, tmp_path):
+    again = write_config(data, tmp_path / "again", adapters[0])
     with pytest.raises(
         InputError, match=r"is made of adapters of rank 4 \(alpha 32\), and the settings say 8"
     ):

@@ -23,7 +23,7 @@ from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.training import loop
 from linkseek.retriever.training.log import read_log
-from tests.support.command import assert_same_run, kill_at, train_by_one_and_two
+from tests.support.command import assert_same_run, kill_at, train_by_one_and_two, with_settings
 from tests.support.tiny_runs import LORA, PAIRS, TRAININGS, TinyTraining, undisturbed
 from tests.support.tiny_training import save_normalized
 
@@ -44,9 +44,8 @@ def training(name: str) -> TinyTraining:
 
 def test_after_kills_the_same_command_ends_with_the_same_bits(name, training, training_data, tmp_path):
     whole, path = undisturbed(name, training_data), training.write(training_data, tmp_path)
-    words = [word for setting in training.settings for word in ("--set", setting)]
     for stage, step in training.kills:
-        kill_at(step, training.word, path, *words, stage=stage)
+        kill_at(step, training.word, *with_settings(path, training.settings), stage=stage)
     assert not (tmp_path / "out").exists()
     files = "model.safetensors", "tokenizer.json", "config.json"
     out = training.run(path, *training.settings)
@@ -83,7 +82,6 @@ def test_a_loss_that_is_no_number_stops_with_the_samples_of_its_batch(
     assert "learning_rate" in caught.value.hint
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, training in TRAININGS.items() if training.variants])
 def test_two_processes_have_the_losses_gradients_and_weights_of_one(training, training_data, tmp_path):
     """Whole batches and mini-batches; without dropout, whose draws would differ."""
@@ -101,9 +99,7 @@ def test_two_processes_have_the_losses_gradients_and_weights_of_one(training, tr
             torch.testing.assert_close(theirs, mine, atol=1e-4, rtol=1e-2)
 
 
-EVERY = [
-    (["training.batch=0"], UsageError, r"^--training\.batch: .* \(given: 0\)"),
-]
+EVERY = [(["training.batch=0"], UsageError, r"^--training\.batch: .* \(given: 0\)")]
 WITH_BASE = [
     (["model.base={data}/nothing"], InputError, "no such folder"),
     (["model.base={data}"], InputError, "not the folder of a model"),

@@ -64,7 +64,6 @@ def test_processes_find_the_answers_of_one(label, monkeypatch):
     assert ids(label("--processes", 2)) == ids(label("--processes", 1)) != []
 
 
-@pytest.mark.slow
 def test_actors_of_a_cluster_find_the_answers_of_one_process(label, cluster, monkeypatch):
     monkeypatch.setattr("linkseek.retriever.mining.labels._BLOCK", 1)
     assert ids(label("--ray", cluster)) == ids(label("--processes", 1))

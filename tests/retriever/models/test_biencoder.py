@@ -56,7 +56,6 @@ def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
 
 
-@pytest.mark.slow
 def test_vectors_are_those_of_sentence_transformers(minilm, reference):
     assert len(TEXTS) >= 64
     ours = encode_texts(minilm, minilm.tokenize_passages([""] * len(TEXTS), TEXTS))

@@ -118,7 +118,6 @@ def test_a_model_that_another_thread_closes_leaves_no_broken_signals(tiny):
     assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
 
 
-@pytest.mark.slow
 def test_the_default_encoder_is_packed_too():
     folder = find_model(DEFAULT_ENCODER)
     encoder = open_in_torch(folder, "bfloat16")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -81,16 +80,6 @@ OWN = {
     "qwen2": {"use_sliding_window": True},
     "qwen3": {"use_sliding_window": True},
 }
-
-
-OFTEN_USED = ["bert", "gpt2", "modernbert", "roberta"]
-"""Tried in every run; the others take a minute or two together."""
-
-
-def kinds(types: Iterable[str]) -> list:
-    return [
-        kind if kind in OFTEN_USED else pytest.param(kind, marks=pytest.mark.slow) for kind in sorted(types)
-    ]
 
 
 @cache
@@ -179,7 +168,7 @@ def only_float32(tmp_path, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("kind", kinds(ALLOWED))
+@pytest.mark.parametrize("kind", sorted(ALLOWED))
 def test_bi_encoders(tmp_path, kind):
     encoder = check_encoder(save_encoder(tmp_path / "encoder", kind))
     check_way(way_of(kind, scores=False), encoder.execution)
@@ -215,8 +204,13 @@ def check_late(folder: Path) -> LateEncoder:
     return encoder
 
 
-@pytest.mark.parametrize("kind", kinds(ALLOWED))
+ARCHITECTURES = {*"albert bert deberta-v2 gemma2 gpt2 llama modernbert roberta t5 xlnet".split()}
+NOT_IN_OPENVINO = {kind for kind in ALLOWED if way_of(kind, scores=False) is not Way.OPENVINO}
+
+
+@pytest.mark.parametrize("kind", sorted(ARCHITECTURES | NOT_IN_OPENVINO))
 def test_late_interaction(tmp_path, kind):
+    """The models are those above: of each architecture, and all whose batches torch takes apart."""
     encoder = check_late(save_late(tmp_path / "late", kind))
     check_way(way_of(kind, scores=False), encoder.execution)
 
@@ -246,7 +240,7 @@ def test_an_encoder_of_one_vector_is_read_for_its_tokens(tmp_path):
 
 
 # Heads of the two others are called WithLMHeadModel, and the library reads them as no SPLADE.
-@pytest.mark.parametrize("kind", kinds((ALLOWED & MASKED.keys()) - {"flaubert", "xlm"}))
+@pytest.mark.parametrize("kind", sorted((ALLOWED & MASKED.keys()) - {"flaubert", "xlm"}))
 def test_learned_sparse_models(tmp_path, kind):
     """Weights of passages and queries are the library's up to rounding, and so is the ranking."""
     folder = str(save_transformer(tmp_path / "model", kind, AutoModelForMaskedLM))
@@ -264,7 +258,7 @@ def test_learned_sparse_models(tmp_path, kind):
     np.testing.assert_allclose(scores, np.array(alone) @ np.array(alone).T, rtol=0.01, atol=0.01)
 
 
-@pytest.mark.parametrize("kind", kinds(ALLOWED & HEADED.keys()))
+@pytest.mark.parametrize("kind", sorted(ALLOWED & HEADED.keys()))
 def test_cross_encoders(tmp_path, kind):
     make = AutoModelForSequenceClassification
     folder = str(save_transformer(tmp_path / "model", kind, make, num_labels=1))
@@ -279,7 +273,6 @@ def test_cross_encoders(tmp_path, kind):
     check_way(way_of(kind, scores=True), scorer.execution)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "positions"), [("gpt2", 64), ("opt", 64), ("mpnet", 63)])
 def test_a_text_is_cut_where_learned_positions_end(tmp_path, kind, positions):
     folder = save_encoder(tmp_path / "encoder", kind)
@@ -288,7 +281,6 @@ def test_a_text_is_cut_where_learned_positions_end(tmp_path, kind, positions):
     check_encoder(folder, positions)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_the_layout_of_embeddinggemma(tmp_path, monkeypatch, bidirectional):
     monkeypatch.setitem(OWN, "gemma3_text", {"use_bidirectional_attention": bidirectional})
@@ -299,7 +291,6 @@ def test_the_layout_of_embeddinggemma(tmp_path, monkeypatch, bidirectional):
     check_encoder(save_encoder(tmp_path / "model", "gemma3_text", *dense, Normalize(), prompts=prompts))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_cross_encoders_of_decoders_without_padding(tmp_path, kind):
     """Their library refuses batches; the score of a pair must not depend on the others of a batch."""
@@ -341,7 +332,6 @@ TOKENIZERS = {"xlm-roberta": "XLMRobertaTokenizer", "t5": "T5Tokenizer"}
 FILES = {"xlm-roberta": "sentencepiece.bpe.model", "t5": "spiece.model"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", FILES)
 def test_words_of_sentencepiece(tmp_path, kind):
     check_encoder(save_sentencepiece(tmp_path / "model", kind, FILES[kind], sentencepiece()))

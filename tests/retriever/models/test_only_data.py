@@ -28,14 +28,7 @@ def check(folder, file, settings):
 @pytest.mark.parametrize(
     ("file", "settings"),
     [
-        *(
-            (file, CODE)
-            for file in (
-                "config.json",
-                "0_Transformer/config.json",
-                ".hidden/any.json",
-            )
-        ),
+        *((file, CODE) for file in ("config.json", "0_Transformer/config.json", ".hidden/any.json")),
         ("config.json", {"text_config": CODE}),
         ("config.json", {"sub_configs": [[CODE]]}),
         ("config_sentence_transformers.json", {"activation_fn": "torch.distributed.run.main"}),

@@ -33,10 +33,7 @@ def table(*texts: bytes) -> str:
         ({"normalizer": replace({"Regex": "a*?"}, "b" * 99)}, "64 times as long"),
         ({"normalizer": {"type": "Prepend", "prepend": "a" * 2000}}, "64 times as long"),
         ({"normalizer": replace({"Regex": "(a+)+$"}, "")}, "a repetition within a repetition"),
-        (
-            {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(?:x|a*b){2,}"}}},
-            "may take forever",
-        ),
+        ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(?:x|a*b){2,}"}}}, "may take forever"),
         ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a" * 5000}}}, "5,000 characters"),
         ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": table(b"x" * 999)}}, "999 bytes"),
         ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": 10**9}}, "damaged"),

@@ -105,10 +105,7 @@ def test_constant_scores_count_fully_and_empty_rankings_not_at_all():
 def test_rankings_of_other_queries_are_refused():
     one = ranking([(1, 1.0)], [(2, 1.0)])
     swapped = Ranking(one.query_ids[::-1], one.rows, one.scores)
-    for fuse in (
-        lambda: reciprocal_rank([one, swapped], 2),
-        lambda: weighted([one, swapped], [1, 1], 2),
-    ):
+    for fuse in (lambda: reciprocal_rank([one, swapped], 2), lambda: weighted([one, swapped], [1, 1], 2)):
         with pytest.raises(MismatchError, match="1 and 2"):
             fuse()
 

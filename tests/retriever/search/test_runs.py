@@ -151,10 +151,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
 
 
 def test_ties_of_foreign_runs_are_ranked_as_trec_eval_ranks_them(tmp_path):
-    path = write(
-        tmp_path,
-        "q Q0 a 1 1.0 t\nq Q0 c 2 1.0 t\nq Q0 d 3 2 t\nq Q0 b 4 1.00000000001 t\n",
-    )
+    path = write(tmp_path, "q Q0 a 1 1.0 t\nq Q0 c 2 1.0 t\nq Q0 d 3 2 t\nq Q0 b 4 1.00000000001 t\n")
     run = read_run(path)
     assert list(run["q"]) == ["d", "c", "b", "a"]  # as float32, b ties with a and c
     for rank, id_ in enumerate(run["q"], start=1):

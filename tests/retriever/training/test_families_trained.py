@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from linkseek.reranker.commands.score import main as score
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.retriever.commands.export import main as export
 from linkseek.retriever.mining.pairs import Pair, PairContext, read_pairs
+from linkseek.retriever.models.backends.poolings import project_in_pooling
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.late import late_library_model, open_late
 from linkseek.retriever.models.sparse import open_sparse
@@ -44,7 +46,10 @@ def kind(request, tmp_path) -> PairModel:
     for module in model.train().modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-    return pair_model(model, LossSettings(query_flops=0.02, passage_flops=0.03))
+    library = deepcopy(model)
+    made = pair_model(model, LossSettings(query_flops=0.02, passage_flops=0.03))
+    made.library = library
+    return made
 
 
 def inputs_of(kind: PairModel, mini_batch: int = 0) -> dict:
@@ -65,8 +70,7 @@ def gradients(kind: PairModel, mini_batch: int = 0) -> tuple[float, dict[str, to
 
 def test_the_loss_and_its_gradients_are_the_librarys(kind):
     value, expected = gradients(kind)
-    model = kind.model
-    model.zero_grad()
+    model = kind.library
     columns = [model.preprocess([*texts]) for texts in zip(*PAIRS, strict=True)]
     if isinstance(kind, LatePairModel):
         from sentence_transformers.multi_vector_encoder.scoring import mean_colbert_scores
@@ -82,6 +86,39 @@ def test_the_loss_and_its_gradients_are_the_librarys(kind):
     for name, weights in model.named_parameters():
         if name in expected:
             torch.testing.assert_close(weights.grad, expected[name], atol=1e-5, rtol=1e-3)
+
+
+def test_terms_are_projected_in_the_pooling_where_the_projection_comes_last(tmp_path):
+    base = save_masked(tmp_path / "base")
+    for pooling, capped, is_projected in (
+        ({}, False, True),
+        ({"activation_function": "log1p_relu"}, False, True),
+        ({}, True, False),
+        ({"pooling_strategy": "sum"}, False, False),
+    ):
+        own = SparseEncoder(str(base), device="cpu")
+        own[1].__dict__.update(pooling)
+        if capped:
+            own[0].model.cls.register_forward_hook(lambda _module, _inputs, logits: logits.tanh())
+        library = deepcopy(own)
+        project_in_pooling(own)
+        assert ("forward" in vars(own[1])) == is_projected == ("forward" in vars(decoder_of(own)))
+        features = own.preprocess(["bam: bim", "7 kit, 7 kot", "a", ""])
+        features["attention_mask"][2] = 0  # no token at all
+        found, expected = (m(dict(features))["sentence_embedding"] for m in (own, library))
+        torch.testing.assert_close(found, expected)
+        for weights in (found, expected):
+            (weights * torch.arange(weights.numel()).view_as(weights).cos()).sum().backward()
+        for (name, weights), other in zip(own.named_parameters(), library.parameters(), strict=True):
+            torch.testing.assert_close(weights.grad, other.grad, msg=name)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            rough = own(dict(features))["sentence_embedding"]
+            rough.sum().backward()
+        torch.testing.assert_close(rough.float(), expected, atol=0.02, rtol=0.05)
+
+
+def decoder_of(model: SparseEncoder) -> torch.nn.Module:
+    return model[0].model.get_output_embeddings()
 
 
 @pytest.mark.parametrize(("mini_batch", "products", "atol"), [(2, 1 << 26, 1e-5), (0, 1, 1e-6)])
