@@ -26,7 +26,7 @@ from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
 from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.program.errors import InputError, MachineError
-from linkseek.retriever.models.backends.layers import pack_layers, with_packings
+from linkseek.retriever.models.backends.layers import Pack, pack_layers, with_packings
 from linkseek.retriever.models.torch_modes import QuickOnCpu
 from linkseek.retriever.training import checkpoints
 from linkseek.retriever.training.checkpoints import Fingerprint, State
@@ -201,7 +201,7 @@ class _Checks:
 
 
 def _inputs(
-    task: Task, step: int, steps: int, resumed: Path | None, run: Run, pack: Callable[..., Any] | None
+    task: Task, step: int, steps: int, resumed: Path | None, run: Run, pack: Pack | None
 ) -> Iterator[tuple[list[str], Inputs]]:
     """The places and inputs of each step from `step` on; a checkpoint's random states are restored first.
 

@@ -23,7 +23,6 @@ from linkseek.indexer.encoding.batches import TokenRows, Tokens
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.store.ids import hash_id
-from linkseek.retriever.models.backends.layers import packable
 from linkseek.retriever.models.backends.poolings import project_in_pooling
 from linkseek.retriever.models.backends.static_engine import without_special_tokens
 from linkseek.retriever.models.bases import (
@@ -68,19 +67,12 @@ class PairModel:
         """What the model reads of texts. task: `QUERIES` or `PASSAGES`. limit: of tokens; 0: the model's."""
         return dict(self.model.preprocess(texts, prompt=None, task=task, max_length=limit or None))
 
-    @property
-    def reads_both(self) -> bool:
-        """Whether one pass reads queries and passages: by one transformer, without padding."""
-        return type(self) is PairModel and not has_two_towers(self.model) and bool(packable(self.model))
-
     def together(self, pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The features of all pieces as one, padded to the longest."""
-        joined, longest = dict(pieces[0]), max(piece["input_ids"].shape[1] for piece in pieces)
+        joined, padding = dict(pieces[0]), {"input_ids": self.model.tokenizer.pad_token_id}
         for name in [name for name, value in joined.items() if isinstance(value, Tensor)]:
-            padding = self.model.tokenizer.pad_token_id if name == "input_ids" else 0
-            values = (piece[name] for piece in pieces)
-            same = (nn.functional.pad(x, (0, longest - x.shape[1]), value=padding) for x in values)
-            joined[name] = torch.cat([*same])
+            rows = [row for piece in pieces for row in piece[name]]
+            joined[name] = nn.utils.rnn.pad_sequence(rows, True, padding.get(name, 0))
         return joined
 
     def read(self, prepared: nn.Module, features: Mapping[str, Any]) -> Tensor:

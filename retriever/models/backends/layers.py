@@ -12,62 +12,58 @@ queries, its projection and its feed-forward part do not, which for six layers s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache, partial
-from itertools import accumulate
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import torch
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils._pytree import tree_map_only
 from transformers import AttentionInterface, BertForSequenceClassification, PreTrainedModel
 
+_NO_BOUNDS = torch.empty(0, dtype=torch.int32)
 
-@dataclass(frozen=True)
-class Packing:
-    """The places of a batch's tokens.
 
-    places: int64 [T] in a flat [B * L]. bounds: int32 [B + 1], the beginnings and ends of sequences in T.
-    blocks: number n and length l of the sequences of each block, and what is added to scores of their keys,
+class Packing(NamedTuple):
+    """The places of a batch's tokens, int64 [T] in a flat [B * L], and how they attend to each other.
+
+    bounds: int32 [B + 1], the beginnings and ends of sequences in T. longest: of their lengths. Or blocks:
+    the number n and the length l of the sequences of each, and what is added to the scores of their keys,
     float32 [n, 1, 1, l]; None if no key is padding.
     """
 
     places: Tensor
     attend: Attend
-    bounds: Tensor | None = None
-    shortest: int = 0
+    bounds: Tensor = _NO_BOUNDS
     longest: int = 0
     blocks: tuple[tuple[int, int, Tensor | None], ...] = ()
 
-    def to(self, device: Any, *, non_blocking: bool = False) -> Packing:
-        """The same on a device."""
-        assert self.bounds is not None
-        places, bounds = (x.to(device, non_blocking=non_blocking) for x in (self.places, self.bounds))
-        return replace(self, places=places, bounds=bounds)
 
-    def pin_memory(self) -> Packing:
-        """The same in memory that a GPU copies while Python runs ahead."""
-        assert self.bounds is not None
-        return replace(self, places=self.places.pin_memory(), bounds=self.bounds.pin_memory())
+def copied(packing: Packing, device: torch.device) -> Packing:
+    """The same on a device, for which nothing waits."""
+
+    def copy(x: Tensor) -> Tensor:
+        return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
+
+    return cast(Packing, tree_map_only(Tensor, copy, packing))
 
 
 Attend = Callable[[Tensor, Tensor, Tensor, Packing, float, float], Tensor]
 """(query, key, value, packing, scale, dropout): [T, heads, size] each -> [T, heads, size]."""
 
 
-def tokens_back_to_back(mask: Tensor, attend: Attend) -> Packing:
+def back_to_back(mask: Tensor, attend: Attend) -> Packing:
     """The packing of a mask's tokens and nothing else; mask: [B, L] on the CPU."""
     lengths = (mask != 0).sum(dim=1)  # [B]
     bounds = functional.pad(lengths.cumsum(0), (1, 0)).int()  # [B + 1]
-    places = mask.flatten().nonzero()[:, 0]
-    return Packing(places, attend, bounds, int(lengths.min()), int(lengths.max()))
+    return Packing(mask.flatten().nonzero()[:, 0], attend, bounds, int(lengths.max()))
 
 
 _MIN_STEP = 8  # tokens
 
 
-def tokens_in_blocks(mask: Tensor) -> Packing:
+def in_blocks(mask: Tensor) -> Packing:
     """The packing of a mask [B, L] on the CPU in blocks of sequences of about the same length."""
     width = mask.shape[1]
     numbers = torch.arange(1, width + 1)
@@ -106,41 +102,20 @@ def _attend_blocks(
 def _attend_flash(
     query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, dropout: float
 ) -> Tensor:
-    """Flash attention for sequences of any length (Dao 2023), of torch 2.10 and later."""
-    bounds, longest = packing.bounds, packing.longest
-    assert bounds is not None
-    if dropout:  # which the public function lacks: the call is that of torch's nested tensors
-        flash: Any = torch.ops.aten._flash_attention_forward
-        lengths = bounds, bounds, longest, longest
-        attended: Tensor = flash(query, key, value, *lengths, dropout, False, False, scale=scale)[0]
-        return attended
-    from torch.nn.attention.varlen import varlen_attn
-
-    if abs(scale * query.shape[-1] ** 0.5 - 1) > 1e-6:
-        raise ValueError(f"attention scaled by {scale}")  # the first version had no such argument
-    return varlen_attn(query, key, value, bounds, bounds, longest, longest)  # type: ignore[return-value]
+    """Flash attention for sequences of any length (Dao 2023), as torch's nested tensors call it."""
+    flash: Any = torch.ops.aten._flash_attention_forward
+    lengths = packing.bounds, packing.bounds, packing.longest, packing.longest
+    attended: Tensor = flash(query, key, value, *lengths, dropout, False, False, scale=scale)[0]
+    return attended
 
 
-def _attend_nested(
-    query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, dropout: float
-) -> Tensor:
-    """torch's attention on nested tensors, on any device."""
+Pack = Callable[[Tensor], Packing]
+"""The mask of a batch [B, L] on the CPU -> its packing."""
 
-    def nested(x: Tensor) -> Tensor:
-        """[T, heads, size] -> [B, heads, lengths, size]."""
-        assert packing.bounds is not None
-        jagged = torch.nested.nested_tensor_from_jagged(
-            x.contiguous(), packing.bounds, min_seqlen=packing.shortest, max_seqlen=packing.longest
-        )
-        return jagged.transpose(1, 2)
-
-    attended = functional.scaled_dot_product_attention(
-        nested(query), nested(key), nested(value), dropout_p=dropout, scale=scale
-    )
-    return attended.transpose(1, 2).values()
-
-
-ATTENTIONS: dict[str, Attend] = {"flash, packed": _attend_flash, "nested, packed": _attend_nested}
+PACKINGS: dict[str, Pack] = {
+    "flash, packed": partial(back_to_back, attend=_attend_flash),
+    "blocks, packed": in_blocks,
+}
 PADDED = "padded"
 
 PACKED = "linkseek_packed"
@@ -183,9 +158,10 @@ PACKING = "packing"
 class PackedTransformer:
     """A transformer that computes no padding. It keeps its modules, so checkpoints stay the same."""
 
-    def __init__(self, base: Any, pack: Callable[[Tensor], Packing]) -> None:
-        """base: without a head. pack: the mask of a batch [B, L] -> its packing."""
-        self._base, self._pack, self._own = base, pack, base.config._attn_implementation
+    def __init__(self, base: Any, pack: Pack) -> None:
+        """base: without a head. pack: for batches that come without a packing."""
+        self._base, self.pack, self._own = base, pack, base.config._attn_implementation
+        self.given: Packing | None = None
         self._pooling: Any = None
         self._read, self._embed, self._encode = base.forward, base.embeddings.forward, base.encoder.forward
         base.forward, base.embeddings.forward, base.encoder.forward = self.read, self.embed, self.encode
@@ -198,7 +174,8 @@ class PackedTransformer:
         if mask is None or mask.dim() > 2 or any(options.get(name) is not None for name in names):
             self.undo()  # all places are needed
             return self._base.forward(*inputs, **options)
-        self.packing, self._shape = packing or self._pack(mask), mask.shape
+        self._packing = packing or self.given or copied(self.pack(mask.cpu()), mask.device)
+        self._shape = mask.shape
         return self._read(*inputs, **options)
 
     def embed(self, input_ids: Tensor, token_type_ids: Tensor | None = None, **_: Any) -> Any:
@@ -209,19 +186,19 @@ class PackedTransformer:
         else:
             positions = torch.arange(input_ids.shape[1], device=input_ids.device).expand_as(input_ids)
         types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
-        packed = (x.flatten()[self.packing.places][None] for x in (input_ids, types, positions))
+        packed = (x.flatten()[self._packing.places][None] for x in (input_ids, types, positions))
         return self._embed(**dict(zip(("input_ids", "token_type_ids", "position_ids"), packed, strict=True)))
 
     def encode(self, hidden: Tensor, attention_mask: None = None, **options: Any) -> Any:
         """[1, T, H] -> transformers' output, whose `last_hidden_state` is float32 [B, L, H].
 
-        It stays [1, T, H] for `pool_packed`.
+        For `pool_packed` it stays [1, T, H].
         """
-        output = self._encode(hidden, attention_mask=self.packing, **options)
+        output = self._encode(hidden, attention_mask=self._packing, **options)
         vectors = output.last_hidden_state.float()
-        if self._pooling is None:
+        if self._pooling is None or self._packing.blocks:
             flat = vectors.new_zeros(self._shape.numel(), vectors.shape[2])
-            vectors = flat.index_copy(0, self.packing.places, vectors[0]).view(*self._shape, -1)
+            vectors = flat.index_copy(0, self._packing.places, vectors[0]).view(*self._shape, -1)
         output.last_hidden_state = vectors
         return output
 
@@ -230,9 +207,12 @@ class PackedTransformer:
         if type(pooling) is not Pooling or pooling.pooling_mode not in ("cls", "mean"):
             return
 
+        pool = pooling.forward
+
         def forward(features: dict[str, Any]) -> dict[str, Any]:
-            tokens, bounds = features["token_embeddings"][0], self.packing.bounds  # [T, H], [B + 1]
-            assert bounds is not None
+            if self._packing.blocks:
+                return dict(pool(features))
+            tokens, bounds = features["token_embeddings"][0], self._packing.bounds  # [T, H], [B + 1]
             if pooling.pooling_mode == "cls":
                 return features | {"sentence_embedding": tokens[bounds[:-1]]}
             # Unlike sums by index, with the same bits each time on a GPU.
@@ -256,80 +236,50 @@ def packable(model: nn.Module) -> list[PreTrainedModel]:
     return [base for base in bases if base.config.model_type in _TRAINED_PACKED]
 
 
-@cache
-def training_packing(device: str) -> Callable[[Tensor], Packing] | None:
-    """How batches are packed in training on a type of device; None if no attention works there."""
-    if device == "cpu":
-        return tokens_in_blocks
-    attend = next((attend for attend in ATTENTIONS.values() if is_exact(attend, device)), None)
-    return attend and (lambda mask: tokens_back_to_back(mask.cpu(), attend))
-
-
 def join_products(base: Any) -> None:
     """Compute the queries, keys and values of each layer as one product, if the model is a BERT."""
     for module in base.encoder.modules() if packable(base) else ():
         if all(hasattr(module, name) for name in ("query", "key", "value")):
-            _Joined(module)
+            parts = module.query, module.key, module.value
+            weight, bias = (torch.cat([getattr(p, n).data for p in parts]) for n in ("weight", "bias"))
+            for number, part in enumerate(parts):
+                part.forward = partial(_part, module, weight, bias, number)
+                part.weight.data = weight.chunk(3)[number]  # in memory once
 
 
-class _Joined:
-    def __init__(self, attention: Any) -> None:
-        parts = attention.query, attention.key, attention.value
-        self._weight, self._bias = (
-            torch.cat([getattr(p, n).data for p in parts]) for n in ("weight", "bias")
-        )
-        for number, part in enumerate(parts):
-            part.forward = partial(self._part, number)
-            part.weight.data = self._weight.chunk(3)[number]  # in memory once
-
-    def _part(self, number: int, hidden: Tensor) -> Tensor:
-        if number == 0:
-            self._products = functional.linear(hidden, self._weight, self._bias).chunk(3, dim=-1)
-        return self._products[number]
+def _part(module: Any, weight: Tensor, bias: Tensor, number: int, hidden: Tensor) -> Any:
+    if number == 0:  # the first that a layer asks for
+        module.products = functional.linear(hidden, weight, bias).chunk(3, dim=-1)
+    return module.products[number]
 
 
 def is_exact(attend: Attend, device: str) -> bool:
     """Whether an attention has the outputs and gradients of plain products, and can drop weights."""
-    lengths = 3, 40, 17
-    bounds = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32, device=device)
-    packing = Packing(bounds, attend, bounds, min(lengths), max(lengths))
-
-    def plain(*parts: Tensor) -> Tensor:
-        texts = zip(*(x.split(lengths) for x in parts), strict=True)  # type: ignore[no-untyped-call]
-        results = (
-            functional.scaled_dot_product_attention(*(x.transpose(0, 1) for x in own)) for own in texts
-        )
-        return torch.cat([x.transpose(0, 1) for x in results])
-
-    def attended(read: Callable[..., Tensor], own: Tensor) -> list[Tensor]:
-        own = own.detach().requires_grad_()
-        output = read(*own)
-        output.float().square().sum().backward()  # type: ignore[no-untyped-call]
-        assert own.grad is not None
-        return [output.detach().float().cpu(), own.grad.float().cpu()]
-
-    numbers = torch.randn((3, sum(lengths), 4, 32), generator=torch.Generator().manual_seed(0))
-    moved = numbers.to(device, torch.bfloat16)
+    bounds = torch.tensor([0, 3, 23, 43], dtype=torch.int32, device=device)
+    packing = Packing(bounds, attend, bounds, 20, ((1, 3, None), (2, 20, None)))
+    numbers = torch.randn((3, 43, 4, 32), generator=torch.Generator().manual_seed(0))
+    results = []
     try:
-        attend(moved[0], moved[1], moved[2], packing, 32**-0.5, 0.1)
-        found = attended(lambda q, k, v: attend(q, k, v, packing, 32**-0.5, 0.0), moved)
+        for way, dropout in ((attend, 0.1), (attend, 0.0), (_attend_blocks, 0.0)):
+            q, k, v = parts = [x.to(device, torch.bfloat16).requires_grad_() for x in numbers]
+            output = way(q, k, v, packing, 32**-0.5, dropout)
+            results.append([output, *torch.autograd.grad(output.square().sum(), parts)])
     except Exception:  # torch raises anything for a kernel without this device or type
         return False
-    pairs = zip(found, attended(plain, numbers), strict=True)
-    return all(float((own - exact).norm() / exact.norm()) < 0.05 for own, exact in pairs)
+    pairs = zip(*results[1:], strict=True)
+    return all(float((own - plain).norm() / plain.norm()) < 0.05 for own, plain in pairs)
 
 
-def pack_layers(model: nn.Module, device: str) -> Callable[[Tensor], Packing] | None:
-    """Let the transformers of a model in training compute no padding; None if none of them can."""
-    pack, bases = training_packing(device), packable(model)
-    if pack is None or not bases:
-        return None
+def pack_layers(model: nn.Module, device: str) -> Pack | None:
+    """Let the transformers of a model in training compute no padding; None if there are none that can."""
+    is_flash = device != "cpu" and is_exact(_attend_flash, device)
+    bases, pack = packable(model), PACKINGS["flash, packed" if is_flash else "blocks, packed"]
     for base in bases:
         PackedTransformer(base, pack)
-    return pack
+    return pack if bases else None
 
 
-def with_packings(inputs: Any, pack: Callable[[Tensor], Packing]) -> Any:
+def with_packings(inputs: Any, pack: Pack) -> Any:
     """Inputs of a step, in which all features of texts have their `PACKING`."""
     if isinstance(inputs, list):
         return [with_packings(piece, pack) for piece in inputs]

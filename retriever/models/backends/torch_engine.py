@@ -27,14 +27,12 @@ from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.program.log import log_line
 from linkseek.retriever.models.backends.conversions import Probe, refusal
 from linkseek.retriever.models.backends.layers import (
-    ATTENTIONS,
+    PACKINGS,
     PADDED,
-    Attend,
     PackedTransformer,
-    Packing,
+    copied,
     join_products,
     layered,
-    tokens_back_to_back,
 )
 from linkseek.retriever.models.checks.families import Way, way_of
 from linkseek.retriever.models.facts import POOLED, Features, ModelFacts
@@ -114,8 +112,7 @@ class TorchForward:
         if self._cuda:
             self._results = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         self._chain = chain.eval().to(self._device)
-        self._attend: Attend | None = None
-        self._given: Any = None  # the packing of the batch that runs
+        self._packed: PackedTransformer | None = None
         attention = self._prepare(getattr(torch, precision), probe)
         self._facts = {
             "backend": f"torch {torch.__version__}",
@@ -143,18 +140,16 @@ class TorchForward:
         on_device = torch.cuda.device(self._device) if self._cuda else nullcontext()
         with torch.inference_mode(), on_device:
             moved = {name: self._move(array) for name, array in features.items()}  # [B, L] each
-            packing = self._packing(features["attention_mask"])
+            packing = None
+            if self._packed is not None:
+                packing = self._packed.pack(torch.from_numpy(features["attention_mask"]))
+                packing = copied(packing, self._device)
             with self._lock:
-                self._given = packing
+                if self._packed is not None:
+                    self._packed.given = packing
                 with SeeingRows() if packing is None else nullcontext():
                     fetch = self._fetch(self._chain(**moved))  # [B, d]
         return fetch()
-
-    def _packing(self, mask: NDArray[np.int64]) -> Packing | None:
-        if self._attend is None:
-            return None
-        packing = tokens_back_to_back(torch.from_numpy(mask), self._attend)
-        return packing.pin_memory().to(self._device, non_blocking=True) if self._cuda else packing
 
     def _move(self, array: NDArray[Any]) -> Tensor:
         tensor = torch.from_numpy(array)
@@ -206,18 +201,18 @@ class TorchForward:
         expected = self._run(probe)  # [B, d], in float32
         base.embeddings.to(precision)
         base.encoder.to(precision)
-        for name, self._attend in ATTENTIONS.items():
-            packed = PackedTransformer(base, lambda _: self._given)
-            packed.pool_packed(*self._chain.steps[1:2])
+        for name, pack in PACKINGS.items():
+            self._packed = PackedTransformer(base, pack)
+            self._packed.pool_packed(*self._chain.steps[1:2])
             reason = self._difference(probe, expected)
             if not reason:
                 join_products(base)
                 if self._cuda and reasons:
                     log_line(f"attention is {name} ({'; '.join(reasons)})")
                 return name
-            packed.undo()
+            self._packed.undo()
             reasons.append(f"{name}: {reason}")
-        self._attend = None
+        self._packed = None
         self._chain.to(precision)
         log_line(f"attention is {PADDED} ({'; '.join(reasons)})")
         return PADDED

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
+from accelerate.utils import send_to_device
 from torch.nn import functional
 from transformers import AutoConfig, AutoModel
 
 from linkseek.retriever.models.backends import layers
 from linkseek.retriever.models.torch_modes import QuickOnCpu, dropout_mask
+from tests.support.tiny_models import BACK_TO_BACK, attend_alone
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 SIZES = {"hidden_size": 32, "embedding_size": 16, "intermediate_size": 64, "num_attention_heads": 2}
 LENGTHS = (3, 37, 1, 40, 22, 38, 2)
-NESTED = partial(layers.tokens_back_to_back, attend=layers.ATTENTIONS["nested, packed"])
 
 
 def transformer(kind: str, **options):
@@ -49,7 +48,7 @@ def has_types(model):
 
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("kind", sorted(layers._TRAINED_PACKED))
-@pytest.mark.parametrize("pack", [layers.tokens_in_blocks, NESTED], ids=["blocks", "nested"])
+@pytest.mark.parametrize("pack", [layers.in_blocks, BACK_TO_BACK], ids=["blocks", "back to back"])
 def test_packed_has_the_vectors_and_gradients_of_padded(kind, side, pack):
     model, inputs = transformer(kind), batch(side=side)
     expected = read(model, inputs)
@@ -65,32 +64,32 @@ def test_packed_has_the_vectors_and_gradients_of_padded(kind, side, pack):
 
 
 def test_blocks_by_hand():
-    packing = layers.tokens_in_blocks(batch((2, 30, 1, 31))["attention_mask"])
+    packing = layers.in_blocks(batch((2, 30, 1, 31))["attention_mask"])
     assert [block[:2] for block in packing.blocks] == [(2, 2), (2, 31)]
     assert packing.places.tolist() == [62, 63, 0, 1, *range(31, 62), *range(93, 124)]
     [_, _, first], [_, _, second] = packing.blocks
     assert (first < 0).squeeze().tolist() == [[False, True], [False, False]]
     assert (second < 0).sum(dim=-1).flatten().tolist() == [5, 0]  # the hole of 4 tokens, and the end
-    equal = layers.tokens_in_blocks(torch.ones(3, 4))
+    equal = layers.in_blocks(torch.ones(3, 4))
     assert equal.blocks == ((3, 4, None),) and len(equal.places) == 12
 
 
 def test_attentions_are_tried_before_a_training():
-    exact = layers.ATTENTIONS["nested, packed"]
+    exact = attend_alone
     assert layers.is_exact(exact, "cpu")
     assert not layers.is_exact(
         lambda q, k, v, *rest: exact(q, k.roll(1, 0), v, *rest), "cpu"
     )  # others' tokens
     assert not layers.is_exact(lambda q, k, v, *rest: exact(q, k, v.detach(), *rest), "cpu")  # gradients
-    assert not layers.is_exact(layers.ATTENTIONS["flash, packed"], "cpu")  # it raises
+    assert not layers.is_exact(layers._attend_flash, "cpu")  # it raises
 
 
 def test_features_get_their_packings():
     inputs = {"pieces": [batch(), batch((4, 9))], "mask": torch.ones(2)}
-    given = layers.with_packings(inputs, NESTED)
+    given = layers.with_packings(inputs, BACK_TO_BACK)
     bounds = [piece[layers.PACKING].bounds.tolist() for piece in given["pieces"]]
     assert bounds[1] == [0, 4, 9] and len(bounds[0]) == len(LENGTHS) + 1 and given.keys() == inputs.keys()
-    moved = given["pieces"][1][layers.PACKING].to("meta", non_blocking=True)
+    moved = send_to_device(given, "meta")["pieces"][1][layers.PACKING]
     assert moved.places.is_meta and moved.bounds.is_meta and moved.longest == 5
 
 
