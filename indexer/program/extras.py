@@ -14,7 +14,6 @@ EXTRA_OF = {
     "ir_datasets": "evaluate",
     "requests": "evaluate",
     "scipy": "evaluate",
-    "altair": "evaluate",
     "vl_convert": "evaluate",
     "jinja2": "evaluate",
     "streamlit": "app",

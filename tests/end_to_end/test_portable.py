@@ -118,7 +118,7 @@ def test_the_extras_in_the_code_are_those_of_the_project() -> None:
         packages = [re.split(r"[\[<>=]", line)[0] for line in optional[extra]]
         assert names.get(module, module.replace("_", "-")) in packages
     core = {re.split(r"[\[<>=]", line)[0] for line in project["dependencies"]}
-    assert core.isdisjoint({"lightgbm", "streamlit", "ray", "accelerate", "altair"})
+    assert core.isdisjoint({"lightgbm", "streamlit", "ray", "accelerate", "vl-convert-python"})
     listed = {re.split(r"[\[<>=]", line)[0] for extra in set(EXTRA_OF.values()) for line in optional[extra]}
     assert len(listed - {"linkseek"}) == len(EXTRA_OF)
 
