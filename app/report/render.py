@@ -103,17 +103,22 @@ def _finalized(value: Any) -> Any:
     return value if isinstance(value, Markup) else harmless(str(value))
 
 
-@cache
-def environment(folder: Path) -> Environment:
-    """What templates of a folder, or of the report, are rendered by."""
-    environment = Environment(
-        loader=FileSystemLoader([folder, TEMPLATES]),
+def escaping(*folders: Path) -> Environment:
+    """What templates of folders are rendered by: what they print is escaped, without deceiving characters."""
+    return Environment(
+        loader=FileSystemLoader(folders),
         autoescape=True,
         finalize=_finalized,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+@cache
+def environment(folder: Path) -> Environment:
+    """What templates of a folder, or of the report, are rendered by."""
+    environment = escaping(folder, TEMPLATES)
     environment.globals |= {"text": text, "counted": counted, "to_svg": to_svg}
     environment.filters |= {
         "clean": text.clean,
