@@ -99,18 +99,15 @@ class KnownQuestions:
         relevance = None if self._qrels is None else self._qrels.get(query.id)
         return Known(query.answers, relevance, self._kind)
 
-    def suggestions(self, page: int = 0, count: int = 6) -> list[str]:
-        """A few questions to start with: `first` on page 0, then the others in turn.
+    def suggestions(self, count: int = 6) -> list[str]:
+        """A few questions to start with: `first`, then others.
 
         The others are taken from all over the test set, because neighbours are often about one article.
         """
         chosen = [query for id_ in self._first for query in self.queries if query.id == id_]
         others = [query for query in self.queries if query.id not in self._first]
         step = max(len(others) // count, 1)
-        ordered = chosen[:count] + [query for start in range(step) for query in others[start::step]]
-        pages = max(-(-len(ordered) // count), 1)
-        start = page % pages * count
-        return [query.text for query in ordered[start : start + count]]
+        return [query.text for query in [*chosen, *others[::step]][:count]]
 
 
 def sample_questions(index: OpenIndex) -> KnownQuestions:
