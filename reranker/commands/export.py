@@ -7,13 +7,13 @@ encoder whose vectors are taken from [CLS].
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.reranker.models.bases import find_start, open_cross_encoder
 from linkseek.reranker.models.mlm_heads import copy_mlm_head
@@ -54,4 +54,4 @@ def main(argv: Sequence[str]) -> None:
             raise UsageError(f"{options.model} has one tower", "Omit --tower.")
         model = one_tower(model, options.tower, options.model)
     save_model(model, options.output, card=folder / "README.md", **more)
-    print(f"{options.output}: {type(model).__name__}(path) opens it", file=sys.stderr)
+    log_line(f"{options.output}: {type(model).__name__}(path) opens it")

@@ -169,7 +169,7 @@ def test_what_people_asked_is_judged_and_evaluated(log, open_page, own_index, tm
     run(test)
     [(_, choices, uploads)] = started
     [(_, queries)], [(_, qrels)] = uploads["queries"], uploads["qrels"]
-    assert choices.test_set is None and [orjson.loads(queries.read())["text"]] == ["volcano"]
+    assert choices["test_set"] is None and [orjson.loads(queries.read())["text"]] == ["volcano"]
     grades = [line.split()[2:] for line in qrels.read().decode().splitlines()]
     assert sorted(grades) == [["Naples#0", "0"], ["Paris#0", "0"]]
     log.unlink()
