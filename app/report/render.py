@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -40,8 +40,7 @@ class ReportSection:
     folder: Path = TEMPLATES
 
 
-@dataclass(frozen=True, slots=True)
-class ReportDocument:
+class ReportDocument(NamedTuple):
     """A title, a part before the first section, and the sections."""
 
     title: str

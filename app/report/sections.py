@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from linkseek.app.evaluation.by_question import compare_questions, missed_pages, sort_questions
 from linkseek.app.evaluation.results import Binned, Comparison, Results
@@ -19,8 +18,7 @@ _SHORT_LIST = 15  # pairs of six pipelines
 _MAX_QUESTIONS = 20  # of a pair
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(NamedTuple):
     """A chart, and the same numbers as a table, which is shown on demand.
 
     chart: draws it. alternative: describes the chart in a sentence. omitted: the
