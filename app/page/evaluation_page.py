@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
+from typing import Any
 
 import streamlit as st
 
@@ -13,13 +14,13 @@ from linkseek.app.background.job_requests import (
     EVALUATE,
     MAX_DEPTH,
     MAX_LIMIT,
-    EvaluationChoices,
     runnable_test_sets,
     start_evaluation,
 )
 from linkseek.app.background.jobs import Job
 from linkseek.app.background.uploads import Role, Upload
 from linkseek.app.evaluation.by_question import SHOWN
+from linkseek.app.evaluation.measures import SEED
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import (
     invite,
@@ -50,7 +51,7 @@ from linkseek.app.rendering.question_table import (
 )
 from linkseek.app.rendering.views import report_part_html
 from linkseek.app.report import report_title
-from linkseek.app.report.finished import FILES, Report, list_reports, read_label, read_report
+from linkseek.app.report.finished import FILES, Report, list_reports, read_report
 from linkseek.app.service import SearchService, list_indexes
 from linkseek.app.testsets.known_items import CAUTION, HOW, SIZE, kinds_of, own_kind
 from linkseek.indexer.program.errors import LinkseekError
@@ -81,8 +82,7 @@ def page(context: Context) -> None:
     show_jobs(jobs, EVALUATE, link, lambda job: job.state != "done" or job.order.subject not in names)
     if reports:
         show("section.html", title="Finished evaluations")
-        labels = {name: read_label(context.options.results, name) for name in names}
-        show("reports.html", reports=reports, labels=labels, index=context.name)
+        show("reports.html", reports=reports, index=context.name)
     elif context.service is None:
         show_no_index(context)
     elif context.options.read_only:
@@ -125,36 +125,26 @@ def choose(context: Context, service: SearchService) -> None:
             judged = grades_of(results, asked)
             show_asked(context, SearchView(pipelines=service.pipelines.first_visit), asked, judged)
             contents = {file: b"".join(lines) for file, lines in files_of(judged).items() if judged}
-    judged_files: dict[str, list[Upload]] = {QUERIES: [], QRELS: []}
-    for file, written in contents.items():
-        judged_files[file].append((f"{name}-{file}", BytesIO(written)))
-    queries, qrels = judged_files.values()
+    judged_files = {file: [(f"{name}-{file}", BytesIO(written))] for file, written in contents.items()}
+    queries, qrels = (list[Upload](judged_files.get(file, ())) for file in (QUERIES, QRELS))
     if chosen == _OWN:
         accepted = "Questions: JSON lines, CSV with the columns question and answers, or TSV"
         queries = _uploads(accepted, "questions", several=False)
         qrels = _uploads("Judgements, if there are any: TREC’s qrels or BEIR’s TSV", "qrels", several=False)
-    pipelines = choose_pipelines(service, available)
+    options: dict[str, Any] = {"pipeline": choose_pipelines(service, available)}
     runs = _uploads("Runs of other systems, if there are any: TREC’s format", "other_runs", several=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        depth = st.number_input("Depth", 1, MAX_DEPTH, 100, key="depth", width=160)
-        usual = str(SIZE) if kind else "all"
-        limit = st.number_input("Limit of questions", 1, MAX_LIMIT, None, placeholder=usual, key="limit")
-        seed, only = None, list[str]()
+        options["depth"] = st.number_input("Depth", 1, MAX_DEPTH, 100, key="depth", width=160)
+        usual, label = str(SIZE) if kind else "all", "Limit of questions"
+        options["limit"] = st.number_input(label, 1, MAX_LIMIT, None, placeholder=usual, key="limit")
         if kind:
-            seed = st.number_input("Draw", 1, MAX_LIMIT, None, key="draw", placeholder="default", width=120)
+            options["seed"] = st.number_input("Draw", 1, MAX_LIMIT, SEED, key="draw", width=120)
             if offered := service.conditions:
-                only = st.multiselect("Only pages of", offered, key="asked_pages", width=320)
+                options["only"] = st.multiselect("Only pages of", offered, key="asked_pages", width=320)
     if st.button("Evaluate", type="primary", key=f"evaluate {context.name}"):
-        evaluation = EvaluationChoices(
-            None if queries or chosen in (_OWN, _ASKED) else chosen,
-            tuple(pipelines),
-            int(depth),
-            limit,
-            tuple(only),
-            seed,
-        )
+        options["test_set"] = None if queries or chosen in (_OWN, _ASKED) else chosen
         files: dict[Role, list[Upload]] = {"queries": queries, "qrels": qrels, "run": runs}
-        started(lambda: start_evaluation(context.workplace(), evaluation, files))
+        started(lambda: start_evaluation(context.workplace(), options, files))
 
 
 def choose_pipelines(service: SearchService, available: list[str]) -> list[str]:
@@ -187,15 +177,14 @@ def show_report(context: Context, view: EvaluationView) -> None:
     except LinkseekError as error:
         navigation.write(EVALUATION, view.to_params() | {"index": [context.name]})
         show_error(error.message, error.hint)
-        show("report_heading.html", title="", note="", index=context.name)
+        show("report_heading.html", title="", index=context.name)
         return
-    set_title(report_title(report.results), report.name)
+    title = report_title(report.results)
+    set_title(title, report.name)
     state = st.session_state
     if navigation.is_new(EVALUATION) or "part" not in state:
         state.part = view.part
-    label = read_label(context.options.results, report.name)
-    title = label.name or report_title(report.results)
-    show("report_heading.html", title=title, note=label.note, index=context.name)
+    show("report_heading.html", title=title, index=context.name)
     with st.container(horizontal=True, vertical_alignment="center", key="report-actions"):
         st.segmented_control(
             "Part of the report",
@@ -207,7 +196,7 @@ def show_report(context: Context, view: EvaluationView) -> None:
         )
         show_files(report)
         if not context.options.read_only:
-            report_buttons(context, report, label)
+            report_buttons(context, report)
     show_failure()
     view = replace(view, part=state.part)
     if view.part == "questions":

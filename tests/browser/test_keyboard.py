@@ -9,7 +9,6 @@ import shutil
 
 import pytest
 
-from linkseek.app.report.finished import read_label
 from linkseek.indexer.store.outputs import write_output_json
 from tests.app.report.test_reports import results
 
@@ -40,20 +39,6 @@ def opened(page, name):
     return place
 
 
-def fill_in(page, settled, name, texts, button, result):
-    """Open a menu, write texts into its fields, press its button, wait for the result, and close the menu."""
-    menu = opened(page, name)
-    for field, text in texts.items():
-        menu.get_by_role("textbox", name=field).fill(text)
-        page.keyboard.press("Tab")
-    settled(page)
-    menu.get_by_role("button", name=button).press("Enter")
-    result.wait_for()
-    settled(page)
-    page.keyboard.press("Escape")
-    menu.wait_for(state="detached")
-
-
 def test_exports_and_the_list(application, page, settled):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto(application(q=QUESTION, pipelines=["bm25", "hybrid-weighted"], k=5))
@@ -63,10 +48,9 @@ def test_exports_and_the_list(application, page, settled):
     menu.get_by_role("button", name="Copy link").press("Enter")
     menu.get_by_role("button", name="Copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == page.url
-    for label, name in (("TSV", "linkseek.tsv"), ("JSON", "linkseek.json")):
-        with page.expect_download() as download:
-            menu.get_by_role("button", name=label, exact=True).press("Enter")
-        assert download.value.suggested_filename == name and download.value.path().stat().st_size
+    with page.expect_download() as download:
+        menu.get_by_role("button", name="JSON", exact=True).press("Enter")
+    assert download.value.suggested_filename == "linkseek.json" and download.value.path().stat().st_size
     page.keyboard.press("Escape")
     menu.wait_for(state="detached")
 
@@ -92,21 +76,15 @@ def test_exports_and_the_list(application, page, settled):
     settled(page)
 
 
-def test_a_report_is_named_filtered_and_deleted(application, reports, page, settled):
+def test_a_report_is_filtered_and_deleted(application, reports, page, settled):
     page.goto(application("evaluation"))
     link = page.get_by_role("link", name="first", exact=True)
     link.wait_for()
     settled(page)
     link.press("Enter")
-    page.get_by_role("button", name="Name and note").wait_for()
-    settled(page)
-    result = page.get_by_role("heading", name="My report")
-    texts = {"Name": "My report", "Note": "It was slow."}
-    fill_in(page, settled, "Name and note", texts, "Save", result)
-    label = read_label(application.results, "first")
-    assert (label.name, label.note) == ("My report", "It was slow.")
-
     parts = page.get_by_role("radiogroup", name="Part of the report")
+    parts.wait_for()
+    settled(page)
     parts.get_by_role("radio", name="Questions").press("Space")
     rows = page.get_by_role("region", name="Questions").locator("tbody tr")
     rows.first.wait_for()
