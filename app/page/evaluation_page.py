@@ -51,7 +51,7 @@ from linkseek.app.rendering.question_table import (
 )
 from linkseek.app.rendering.views import report_part_html
 from linkseek.app.report import report_title
-from linkseek.app.report.finished import FILES, Report, list_reports, read_report
+from linkseek.app.report.finished import FILES, Report, list_reports, read_label, read_report
 from linkseek.app.service import SearchService, list_indexes
 from linkseek.app.testsets.known_items import CAUTION, HOW, SIZE, kinds_of, own_kind
 from linkseek.indexer.program.errors import LinkseekError
@@ -82,7 +82,8 @@ def page(context: Context) -> None:
     show_jobs(jobs, EVALUATE, link, lambda job: job.state != "done" or job.order.subject not in names)
     if reports:
         show("section.html", title="Finished evaluations")
-        show("reports.html", reports=reports, index=context.name)
+        labels = {name: read_label(context.options.results, name) for name in names}
+        show("reports.html", reports=reports, labels=labels, index=context.name)
     elif context.service is None:
         show_no_index(context)
     elif context.options.read_only:
@@ -177,14 +178,15 @@ def show_report(context: Context, view: EvaluationView) -> None:
     except LinkseekError as error:
         navigation.write(EVALUATION, view.to_params() | {"index": [context.name]})
         show_error(error.message, error.hint)
-        show("report_heading.html", title="", index=context.name)
+        show("report_heading.html", title="", note="", index=context.name)
         return
-    title = report_title(report.results)
-    set_title(title, report.name)
+    set_title(report_title(report.results), report.name)
     state = st.session_state
     if navigation.is_new(EVALUATION) or "part" not in state:
         state.part = view.part
-    show("report_heading.html", title=title, index=context.name)
+    label = read_label(context.options.results, report.name)
+    title = label.name or report_title(report.results)
+    show("report_heading.html", title=title, note=label.note, index=context.name)
     with st.container(horizontal=True, vertical_alignment="center", key="report-actions"):
         st.segmented_control(
             "Part of the report",
@@ -196,7 +198,7 @@ def show_report(context: Context, view: EvaluationView) -> None:
         )
         show_files(report)
         if not context.options.read_only:
-            report_buttons(context, report)
+            report_buttons(context, report, label)
     show_failure()
     view = replace(view, part=state.part)
     if view.part == "questions":

@@ -1,4 +1,4 @@
-"""The actions on a report: run it again, delete it, compare it with another report."""
+"""The actions on a report: name it, run it again, delete it, compare it with another report."""
 
 from __future__ import annotations
 
@@ -14,14 +14,29 @@ from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import EVALUATION, EvaluationView
 from linkseek.app.rendering.html_templates import plain_label, plain_option
 from linkseek.app.rendering.views import two_reports_html
-from linkseek.app.report.finished import Report, list_reports, read_report, remove_report
+from linkseek.app.report.finished import (
+    MAX_NAME,
+    MAX_NOTE,
+    Label,
+    Report,
+    list_reports,
+    read_report,
+    remove_report,
+    write_label,
+)
 from linkseek.app.service import list_indexes
 from linkseek.indexer.program.errors import LinkseekError
 
 
-def report_buttons(context: Context, report: Report) -> None:
-    """Buttons to run a report again and to delete it."""
-    name = report.name
+def report_buttons(context: Context, report: Report, label: Label) -> None:
+    """Buttons to name, run again and delete a report."""
+    state, name = st.session_state, report.name
+    with st.popover("Name and note"):
+        if state.get("labelled") != name:
+            state.labelled, state.report_name, state.report_note = name, label.name, label.note
+        st.text_input("Name", key="report_name", max_chars=MAX_NAME, placeholder=name)
+        st.text_area("Note", key="report_note", max_chars=MAX_NOTE)
+        st.button("Save", key=f"save {name}", on_click=save, args=(context, name))
     with st.popover("Run again"):
         available = context.service.pipelines.offered() if context.service else []
         others = [name for name in available if name not in report.results.names]
@@ -36,6 +51,13 @@ def report_buttons(context: Context, report: Report) -> None:
     with st.popover("Delete"):
         st.write("Removes the files of the evaluation: the report, its results and runs.")
         st.button("Delete it", type="primary", key=f"delete {name}", on_click=delete, args=(context, name))
+
+
+def save(context: Context, report: str) -> None:
+    """Write the name and the note."""
+    state = st.session_state
+    with noted_errors():
+        write_label(context.to_change(context.options.results), report, state.report_name, state.report_note)
 
 
 def again(context: Context, report: Report) -> None:

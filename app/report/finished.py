@@ -1,5 +1,7 @@
 """Finished evaluations: the folders below `results/` that contain a results.json, for the pages.
 
+    RESULTS/NAME/label.json   a name and a note that visitors gave a report
+
 A report is looked up by its name in the list of existing ones; a name is never made into a path, and a link
 that leads out of the folder is not followed. A damaged one is listed with its problem.
 """
@@ -12,12 +14,14 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 
+from pydantic import Field, ValidationError
+
 from linkseek.app.context.known_questions import Known, KnownQuestions
-from linkseek.app.evaluation.records import find_folder, read_inside, stamps
+from linkseek.app.evaluation.records import JsonRecord, find_folder, read_inside, stamps
 from linkseek.app.evaluation.results import RESULTS, Results, parse_results
 from linkseek.app.report import to_html
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
-from linkseek.indexer.store.outputs import locked, remove_written
+from linkseek.indexer.store.outputs import locked, remove_outputs, remove_written, write_output_json
 from linkseek.retriever.ranking import Query
 
 FILES = ("report.html", RESULTS)
@@ -163,6 +167,42 @@ def _questions(folder: Path, name: str, stamp: tuple[int, int]) -> tuple[str, Kn
     judged = {q.id: dict.fromkeys(q.relevant, 1) for q in questions if q.relevant is not None}
     queries = [Query(q.id, q.text, tuple(q.answers)) for q in questions]
     return report.index, KnownQuestions(queries, judged or None, report.results.answer_kind)
+
+
+FILE = "label.json"
+MAX_NAME, MAX_NOTE = 100, 2_000
+
+
+class Label(JsonRecord):
+    """The title and the notes that visitors have given a report; empty where nobody has."""
+
+    name: str = Field(default="", max_length=MAX_NAME)
+    note: str = Field(default="", max_length=MAX_NOTE)
+
+
+def read_label(results: Path, report: str) -> Label:
+    """The label of a report; empty where it is missing or damaged."""
+    with suppress(InputError, ValidationError):
+        return Label.model_validate_json(read_inside(results, results / report / FILE))
+    return Label()
+
+
+def write_label(results: Path, report: str, name: str, note: str) -> None:
+    """Name a report and note something; two empty texts remove the label.
+
+    Raises `UsageError` for an unknown report and for texts that are too long.
+    """
+    folder, _ = find_report(results, report)
+    try:
+        label = Label(name=" ".join(name.split()), note=note.strip())
+    except ValidationError:
+        raise UsageError(
+            "the name or the note is too long", f"At most {MAX_NAME} and {MAX_NOTE:,} characters."
+        ) from None
+    if label == Label():
+        remove_outputs(folder / FILE)
+    else:
+        write_output_json(folder / FILE, label.model_dump())
 
 
 def remove_report(results: Path, report: str) -> None:

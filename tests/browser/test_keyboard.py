@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 
+from linkseek.app.report.finished import read_label
 from linkseek.indexer.store.outputs import write_output_json
 from tests.app.report.test_reports import results
 
@@ -37,6 +38,20 @@ def opened(page, name):
     place = page.get_by_test_id("stPopoverBody")
     place.wait_for()
     return place
+
+
+def fill_in(page, settled, name, texts, button, result):
+    """Open a menu, write texts into its fields, press its button, wait for the result, and close the menu."""
+    menu = opened(page, name)
+    for field, text in texts.items():
+        menu.get_by_role("textbox", name=field).fill(text)
+        page.keyboard.press("Tab")
+    settled(page)
+    menu.get_by_role("button", name=button).press("Enter")
+    result.wait_for()
+    settled(page)
+    page.keyboard.press("Escape")
+    menu.wait_for(state="detached")
 
 
 def test_exports_and_the_list(application, page, settled):
@@ -76,15 +91,21 @@ def test_exports_and_the_list(application, page, settled):
     settled(page)
 
 
-def test_a_report_is_filtered_and_deleted(application, reports, page, settled):
+def test_a_report_is_named_filtered_and_deleted(application, reports, page, settled):
     page.goto(application("evaluation"))
     link = page.get_by_role("link", name="first", exact=True)
     link.wait_for()
     settled(page)
     link.press("Enter")
-    parts = page.get_by_role("radiogroup", name="Part of the report")
-    parts.wait_for()
+    page.get_by_role("button", name="Name and note").wait_for()
     settled(page)
+    result = page.get_by_role("heading", name="My report")
+    texts = {"Name": "My report", "Note": "It was slow."}
+    fill_in(page, settled, "Name and note", texts, "Save", result)
+    label = read_label(application.results, "first")
+    assert (label.name, label.note) == ("My report", "It was slow.")
+
+    parts = page.get_by_role("radiogroup", name="Part of the report")
     parts.get_by_role("radio", name="Questions").press("Space")
     rows = page.get_by_role("region", name="Questions").locator("tbody tr")
     rows.first.wait_for()

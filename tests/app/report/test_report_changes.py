@@ -14,12 +14,12 @@ from linkseek.app.background.jobs import UPLOAD, Jobs
 from linkseek.app.background.uploads import kept_uploads
 from linkseek.app.evaluation.by_question import changes, moved_questions
 from linkseek.app.evaluation.results import parse_results
-from linkseek.app.report.finished import read_report, remove_report
+from linkseek.app.report.finished import Label, read_label, read_report, remove_report, write_label
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import BusyError, InputError, UsageError
 from linkseek.indexer.program.options import as_words, parse_options
 from linkseek.indexer.store.outputs import locked, write_output_json
-from tests.app.report.test_reports import results, write
+from tests.app.report.test_reports import HOSTILE, results, write
 from tests.support.pages import address, bodies, button, labels, notices, run
 
 
@@ -43,9 +43,25 @@ def later():
     return content
 
 
+def test_a_name_and_a_note(folder):
+    made(folder, "one")
+    assert read_label(folder, "one") == Label()
+    write_label(folder, "one", "  My\n run ", " Why.\nBecause. ")
+    assert read_label(folder, "one") == Label(name="My run", note="Why.\nBecause.")
+    (folder / "one" / "label.json").write_bytes(b"{")
+    assert read_label(folder, "one") == Label()  # damaged: the report is shown all the same
+    (folder / "one" / "label.json").unlink()
+    write_label(folder, "one", "x", "")
+    write_label(folder, "one", " ", "")
+    assert not (folder / "one" / "label.json").exists()
+    with pytest.raises(UsageError, match="too long"):
+        write_label(folder, "one", "x" * 101, "")
+
+
 def test_only_what_the_evaluation_made_is_removed(folder):
     for name in ("one", "two"):
         made(folder, name)
+        write_label(folder, name, "x", "y")
     (folder / "one" / "notes.txt").write_text("mine")
     remove_report(folder, "one")
     remove_report(folder, "two")
@@ -61,8 +77,9 @@ def test_a_report_in_use_and_a_link_are_refused(folder, tmp_path):
         remove_report(folder, "one")
     made(tmp_path / "elsewhere", "two")
     (folder / "two").symlink_to(tmp_path / "elsewhere" / "two")
-    with pytest.raises(InputError, match="leads out"):
-        remove_report(folder, "two")
+    for act in (remove_report, lambda *given: write_label(*given, "x", "")):
+        with pytest.raises(InputError, match="leads out"):
+            act(folder, "two")
     assert (tmp_path / "elsewhere" / "two" / "results.json").exists() and (folder / "one").exists()
 
 
@@ -80,9 +97,15 @@ def test_two_reports_by_hand():
     assert changes(first, parse_results(orjson.dumps(other), "x"), "accuracy@20") == []
 
 
-def test_a_report_is_deleted_on_its_page(open_page, own_index, folder):
+def test_a_report_is_named_and_deleted_on_its_page(open_page, own_index, folder):
     made(folder, "one")
     test = open_page("evaluation", own_index, report="one")
+    test.text_input(key="report_name").set_value("<b>Mine</b>")
+    test.text_area(key="report_note").set_value(HOSTILE)
+    button(test, "Save").click()
+    run(test)
+    assert "&lt;b&gt;Mine" in bodies(test) and "<script>alert" not in bodies(test)
+    assert "&lt;b&gt;Mine" in bodies(open_page("evaluation", own_index))
     button(test, "Delete it").click()
     run(test)
     assert not (folder / "one").exists() and "report" not in address(test)

@@ -13,7 +13,7 @@ from linkseek.app.rendering.html_templates import render, style
 from linkseek.app.rendering.question_table import fitting, question_kinds, question_scatter, questions_html
 from linkseek.app.rendering.views import report_part_html
 from linkseek.app.report import report_title
-from linkseek.app.report.finished import list_reports, read_report, remove_report
+from linkseek.app.report.finished import list_reports, read_report, remove_report, write_label
 from linkseek.app.report.text import clean
 from linkseek.indexer.program.errors import InputError, UsageError
 from tests.support.reading import Reader
@@ -51,7 +51,7 @@ def results(**more):
 
 
 def listed_html(reports, index):
-    return render("reports.html", reports=reports, index=index)
+    return render("reports.html", reports=reports, labels={}, index=index)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_report_that_is_written_again_is_read_again(folder):
 @pytest.mark.parametrize("name", ["../results/one", "/etc", "..", "", "one/", "one/../one", "ONE", "one\0"])
 def test_a_name_is_looked_up_and_no_path(folder, name):
     write(folder, "one")
-    for act in (read_report, remove_report):
+    for act in (read_report, remove_report, lambda *given: write_label(*given, "x", "")):
         with pytest.raises(UsageError, match="there is no report"):
             act(folder, name)
 
@@ -283,7 +283,7 @@ def test_downloads(folder):
     (at / "report.html").write_text("As it was written")
     assert report.content("report.html") == b"As it was written"
     assert json.loads(report.content("results.json")) == results()
-    for file in ("../two/results.json", "job.json", "/etc/passwd", ""):
+    for file in ("../two/results.json", "label.json", "/etc/passwd", ""):
         with pytest.raises(UsageError, match="has no file"):
             report.content(file)
     (at / "results.json").unlink()
