@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 
 from experiments.packing.held_out import row_of, within
 from experiments.packing.rows import Files, Row, collection
@@ -66,14 +66,13 @@ def _questions(
 ) -> Iterator[Row]:
     """Those that the sections of a page ask."""
     for heading, start, end in sections(page):
-        words = terms(f"{heading} {page.text[start:end]}")
-        for first, last in sentence_spans(page.text[start:end]):
+        read = cache(partial(terms, f"{heading} {page.text[start:end]}"))
+        own_links = [link for link in page.links if link.start < end and link.end > start]
+        for first, last in sentence_spans(page.text[start:end]) if own_links else ():
             sentence = (start + first, start + last)
-            links = [x for x in page.links if x.start < sentence[1] and x.end > sentence[0]]
+            links = [x for x in own_links if x.start < sentence[1] and x.end > sentence[0]]
             if len(links) == 1 and links[0].target != page.id and links[0].target in known:
-                target = links[0].target
-                options = [heading for heading, own in headings(target) if own.isdisjoint(words)]
-                yield from _question(page, sentence, links[0], known[target], options, draw)
+                yield from _question(page, sentence, links[0], known[links[0].target], headings, read, draw)
 
 
 def _question(
@@ -81,31 +80,28 @@ def _question(
     sentence: tuple[int, int],
     link: Link,
     answering: Document,
-    headings: Sequence[str],
+    headings: Callable[[str], Headings],
+    read: Callable[[], frozenset[str]],
     draw: random.Random,
 ) -> Iterator[Row]:
-    """One question at most. headings: of the page that answers, without words of the section that asks."""
+    """One question at most. headings: of a page. read: the words of the section that asks."""
     if link.start < sentence[0] or link.end > sentence[1]:
         return
     anchor = page.text[link.start : link.end]
     rest = page.text[sentence[0] : link.start], page.text[link.end : sentence[1]]
     names = terms(f"{anchor} {answering.title}")
-    headings = [heading for heading in headings if terms(heading).isdisjoint(names)]
     length = len(" ".join(rest).split())
-    if (
-        not headings
-        or not MIN_SENTENCE <= length <= MAX_SENTENCE
-        or not names.isdisjoint(terms(" ".join(rest)))
-    ):
+    if not MIN_SENTENCE <= length <= MAX_SENTENCE or not names.isdisjoint(terms(" ".join(rest))):
         return
-    text = " ".join(f"{rest[0]}…{rest[1]}".split()).rstrip(".")
-    heading = draw.choice(headings)
-    yield {
-        "text": f'"{text}": what does the page on "…" say about {heading}?',
-        "answers": [answering.title],
-        "path": [page.id, answering.id],
-        "anchor": anchor,
-    }
+    asked = [heading for heading, words in headings(answering.id) if words.isdisjoint(names | read())]
+    if asked:
+        text = " ".join(f"{rest[0]}…{rest[1]}".split()).rstrip(".")
+        yield {
+            "text": f'"{text}": what does the page on "…" say about {draw.choice(asked)}?',
+            "answers": [answering.title],
+            "path": [page.id, answering.id],
+            "anchor": anchor,
+        }
 
 
 def sections(page: Document) -> Iterator[tuple[str, int, int]]:

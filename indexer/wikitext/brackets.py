@@ -132,8 +132,9 @@ def _is_running_text(source: str, opening: int, page: LinkingPage) -> bool:
 
 
 def _is_hidden(source: str, opening: int, end: int, target: Target) -> bool:
-    line = source[opening:end].join(_on_line(source, opening, end))
-    return target.hidden or (target.aside and not _ALONE.sub("", line).strip())
+    if not target.aside:
+        return target.hidden
+    return not _ALONE.sub("", source[opening:end].join(_on_line(source, opening, end))).strip()
 
 
 _ALONE = re.compile(r"\[\[[^\[\]|\n]*\]\]|<!--.*?-->")

@@ -9,6 +9,7 @@ Source: the documentation of MkDocs with Material and pymdown, Docusaurus, MDX, 
 from __future__ import annotations
 
 import re
+import textwrap
 
 from linkseek.indexer.readers.folder.page_targets import LABEL
 from linkseek.indexer.readers.markdown.markdown_tags import DIALECTS, TAGS, Dropped
@@ -66,6 +67,32 @@ def shown_blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 
         else:
             out.append(line)
     return out
+
+
+_TAG_AT_START = re.compile(r"([ \t]*)<(/?)([A-Za-z][\w.]*)\b")
+
+
+def without_indents(lines: list[str]) -> list[str]:
+    """The lines of MDX, with the content of each element outside code as far to the right as its tags."""
+    lines = lines.copy()
+    opened: dict[tuple[str, str], list[int]] = {}
+    at, room = 0, _DEEPEST * len(lines)
+    while at < len(lines):
+        if fence := _FENCE.match(lines[at]):
+            at = _end_of_fence(lines, at + 1, fence[2])
+        elif tag := _TAG_AT_START.match(lines[at]):
+            same = opened.setdefault((tag[1], tag[3]), [])
+            if not tag[2]:
+                same.append(at)
+            elif same and room > 0:
+                begun = same.pop()
+                start = next((n + 1 for n in range(begun, at) if lines[n].rstrip().endswith(">")), at)
+                room -= at - begun
+                if start < at:
+                    content = textwrap.dedent("\n".join(lines[start:at]))
+                    lines[start:at] = textwrap.indent(content, tag[1]).split("\n")
+        at += 1
+    return lines
 
 
 def _indent(line: str) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from linkseek.indexer.readers.folder.page_targets import LABEL
-from linkseek.indexer.readers.markdown.markdown_blocks import shown_blocks
+from linkseek.indexer.readers.markdown.markdown_blocks import shown_blocks, without_indents
 from linkseek.indexer.readers.markdown.markdown_tags import (
     DIALECTS,
     TAGS,
@@ -60,6 +60,8 @@ def to_commonmark(source: str, dialect: str, dropped: Dropped, anchors: Containe
         dropped[TOO_MANY, ""] += 1
         return source
     lines = source.replace("\r\n", "\n").split("\n")
+    if dialect in OF_MDX:
+        lines = without_indents(lines)
     source = "\n".join(shown_blocks(lines, dialect, dropped))
 
     def change(text: str) -> str:

@@ -173,8 +173,9 @@ def _site_of_config(name: str, content: str) -> str:
 
 def decode_markdown(content: bytes) -> str:
     """A page as text: UTF-8 or UTF-16. Raises `InputError` for anything else."""
+    encoding = "utf-8" if len(content) % 2 else encoding_of(content)
     try:
-        return content.decode(encoding_of(content)).removeprefix("\ufeff")
+        return content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         problem = f"line {line:,}: not UTF-8 (byte 0x{content[error.start]:02x})"

@@ -591,7 +591,7 @@ BROUGHT: list[tuple[dict[str, str], int, str, str]] = [
       "V_302.html": "<title>V</title><a href='//w.example/wiki/spaces/P/pages/edit-v2/301'>x"},
      2, "yes", "no"),
     ({f"P {'a' * 32}.md": f"Of: V (https://www.notion.so/V-{'b' * 32}?pvs=2)\nTo: V%20{'b' * 32}.md",
-      f"V {'b' * 32}.md": "yes"}, 2, "yes", "bb"),
+      f"V {'b' * 32}.md": "# V\n\nyes"}, 2, "yes", "bb"),
     ({"date.html": "<p>a date is a day, and <a href=a.html>more</a>", "a.html": "<p>x"}, 1, "day", "<"),
 ]  # fmt: skip
 
