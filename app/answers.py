@@ -48,8 +48,7 @@ def hop_steps(index: OpenIndex, path: Sequence[Step]) -> tuple[HopStep, ...]:
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """The rank and score of a passage."""
 
     rank: int

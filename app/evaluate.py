@@ -11,7 +11,6 @@ if __name__ == "__main__":
     run_command("linkseek.app.evaluate")
 
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,7 +20,6 @@ from typing import Annotated, Literal
 import orjson
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from linkseek.app.evaluation.by_question import missed_pages
 from linkseek.app.evaluation.measures import SEED, parse_measure
 from linkseek.app.evaluation.provenance import provenance
 from linkseek.app.evaluation.results import RESULTS, Results, TestSetFacts
@@ -145,10 +143,6 @@ def main(argv: Sequence[str]) -> None:
     for warning in results.warnings:
         console.print(f"warning: {warning}", style="bold", markup=False, highlight=False)
     console.print(results_table(results))
-    if missed := missed_pages(results):
-        counts = Counter(name for page in missed for name in page.pipelines)
-        listed = ", ".join(f"{name} {counts[name]:,}" for name in results.names)
-        console.print(f"pages outside the first ten: {listed}", markup=False, highlight=False)
     for note in results.notes:
         console.print(f"note: {note}", markup=False, highlight=False)
     if options.report:
@@ -249,24 +243,24 @@ def load_test_set(options: EvaluateOptions, index: OpenIndex | None = None) -> L
     """The named test set, or one made of files; --qrels, --answers and --limit change either.
 
     index: the source of headings, anchors and titles. Raises `UsageError` unless exactly one of the two is
-    given.
+    given, and for options that belong to another kind of questions.
     """
+    check_kind(options)
     if options.queries is None and (own := own_kind(options.test_set)):
         test_set = _own_test_set(options, own, index)
         return replace(test_set, qrels=read_qrels(options.qrels) if options.qrels else test_set.qrels)
-    check_only(options)
     if options.test_set is not None and options.queries is None:
         test_set = open_test_set(options.test_set, options.data, download=options.download)
     elif options.queries is not None and options.test_set is None:
         queries = read_queries(options.queries, options.limit)
-        test_set = LoadedTestSet(str(options.queries), queries)
+        groups = read_groups(options.queries, options.group)
+        test_set = LoadedTestSet(str(options.queries), queries, groups=groups)
     else:
         hint = "--list-test-sets lists the test sets."
         raise UsageError("give either --test-set NAME or --queries FILE", hint)
     return replace(
         test_set,
         queries=test_set.queries[: options.limit],
-        groups=groups_of(options) or test_set.groups,
         qrels=read_qrels(options.qrels) if options.qrels else test_set.qrels,
         answer_kind=options.answers or test_set.answer_kind,
     )
@@ -275,8 +269,6 @@ def load_test_set(options: EvaluateOptions, index: OpenIndex | None = None) -> L
 def _own_test_set(options: EvaluateOptions, kind: Kind, index: OpenIndex | None) -> LoadedTestSet:
     if index is None:
         raise UsageError(f"--test-set {kind} needs an index", "Name it: --index DIR.")
-    if options.group:
-        raise UsageError(f"--group belongs to --queries, not to --test-set {kind}", "Omit it.")
     only = read_filter(options.only)
     kept = kept_documents(index, only) if only else None
     if kept is not None and not kept.any():
@@ -284,16 +276,9 @@ def _own_test_set(options: EvaluateOptions, kind: Kind, index: OpenIndex | None)
     return own_test_set(index, kind, options.limit or SIZE, options.seed, kept)
 
 
-def check_only(options: EvaluateOptions) -> None:
-    """Raises `UsageError` for conditions on questions that are not drawn from pages."""
-    if options.only:
+def check_kind(options: EvaluateOptions) -> None:
+    """Raises `UsageError` for options that belong to another kind of questions."""
+    if options.only and not own_kind(options.test_set):
         raise UsageError(f"--only belongs to --test-set {', '.join(KINDS)}", "Omit it.")
-
-
-def groups_of(options: EvaluateOptions) -> dict[str, tuple[str, ...]]:
-    """Name of a group -> its query ids. Raises `UsageError` if there is no file that has their fields."""
-    if options.queries is not None:
-        return read_groups(options.queries, options.group)
-    if options.group:
-        raise UsageError(f"--group {options.group[0]}: a field of a file of questions", "Give the file.")
-    return {}
+    if options.group and options.queries is None:
+        raise UsageError("--group belongs to --queries", "Give a file whose questions have the field.")

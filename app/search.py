@@ -29,6 +29,7 @@ from linkseek.app.service import SearchService
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import searched_on_ray
 from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.text import counted, printable
 from linkseek.indexer.store.outputs import check_replaceable, write_output
@@ -101,10 +102,8 @@ def main(argv: Sequence[str]) -> None:
         answer = service.search(" ".join(options.question), pipeline, k, only)
         explained = service.explained(answer, k) if options.explain else []
         if answer.excluded == len(index.documents):
-            print(
-                f"note: no document has {', '.join(options.only)}. {near_conditions(index, options.only)}",
-                file=sys.stderr,
-            )
+            near = near_conditions(index, options.only)
+            log_line(f"note: no document has {', '.join(options.only)}. {near}")
     if options.json_:
         json = orjson.dumps(answer.to_json(explained), option=orjson.OPT_INDENT_2)
         sys.stdout.buffer.write(json + b"\n")
@@ -115,7 +114,7 @@ def main(argv: Sequence[str]) -> None:
 def _pipeline(pipelines: Pipelines, options: SearchOptions) -> str:
     """The pipeline to ask. Prints a note if it, or the usual one, cannot read the passages."""
     if note := pipelines.language_note(options.pipeline):
-        print(f"note: {printable(note)}", file=sys.stderr)
+        log_line(f"note: {printable(note)}")
     return options.pipeline or pipelines.recommended
 
 
@@ -145,14 +144,13 @@ def _write_run(index: OpenIndex, options: SearchOptions) -> None:
         missing = searched.searches.missing if searched.searches else []
     write_output(options.output, run_lines(ranking, index.passages.ids, tag=name))
     asked = f"{counted(len(queries), 'question')} in {seconds:,.1f} s ({len(queries) / seconds:,.0f}/s)"
-    print(f"{options.output}: {asked}", file=sys.stderr)
+    log_line(f"{options.output}: {asked}")
     nothing = [query.id for query, rows in zip(queries, ranking.rows, strict=True) if (rows < 0).all()]
     if nothing:
         have = counted(len(nothing), "question has", "questions have")
-        print(f"note: {have} no results, such as {printable(nothing[0])!r}", file=sys.stderr)
+        log_line(f"note: {have} no results, such as {printable(nothing[0])!r}")
     if missing:
-        without = f"without {counted(len(missing), 'partition')}: {', '.join(map(printable, missing))}"
-        print(without, file=sys.stderr)
+        log_line(f"without {counted(len(missing), 'partition')}: {', '.join(map(printable, missing))}")
 
 
 def print_answer(answer: Answer, console: Console, explained: Sequence[Explanation | None] = ()) -> None:

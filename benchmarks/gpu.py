@@ -31,7 +31,7 @@ from pathlib import Path
 from benchmarks.harness import RESULTS, ROOT, keep_partial
 
 _LATER = (
-    "linkseek.reranker.models.first_token",
+    "linkseek.retriever.models.backends.layers",
     "linkseek.retriever.models.torch_modes",
     "linkseek.retriever.models.backends.torch_engine",
 )
@@ -124,7 +124,8 @@ def needed_files() -> list[str]:
     for name in (*(f"benchmarks.{step.module}" for step in STEPS), *_LATER):
         import_module(name)
     paths = [Path(file) for module in sys.modules.values() if (file := getattr(module, "__file__", None))]
-    inside = {path.resolve() for path in paths} | {Path(__file__).resolve()}
+    own = Path(__file__).resolve()
+    inside = {path.resolve() for path in paths} | {own, own.with_name("gpu_kernels.py")}  # needs Triton
     ours = (
         path for path in inside if path.is_relative_to(ROOT) and ".venv" not in path.parts and path.exists()
     )

@@ -38,6 +38,15 @@ from linkseek.retriever.models.biencoder import BiEncoder, load_tower
 from linkseek.retriever.models.engine import Opened, on_gpu, torch_forward
 
 _WIKIPEDIA = 21_015_324
+SWITCHES = {
+    "three products for queries, keys and values": lambda: patch.object(
+        torch_engine, "join_products", lambda base: None
+    ),
+    "pooling with padding": lambda: patch.object(
+        torch_engine.PackedTransformer, "pool_packed", lambda packed, *pooling: None
+    ),
+}
+"""Ways that encoding went before."""
 _BUDGETS = (16_384, 32_768, 65_536, 131_072, 262_144)
 
 
@@ -136,9 +145,18 @@ def _variants(
         encoder.token_budget = budget
         yield alone(f"  batches of {budget:,} tokens", encoder)
     encoder.token_budget = chosen
-    for name in [*torch_engine.ATTENTIONS, torch_engine.PADDED]:
-        kept = {key: attend for key, attend in torch_engine.ATTENTIONS.items() if key == name}
-        with patch.dict(torch_engine.ATTENTIONS, kept, clear=True):  # engines choose between it and padding
+    for name, switch in SWITCHES.items():
+        with switch():
+            yield alone(f"  {name}", open_encoder(folder, device))
+    if device != "cpu":
+        compiled = open_encoder(folder, device)
+        for module in compiled._forward._chain.modules():
+            if type(module).__name__ in ("BertIntermediate", "BertSelfOutput", "BertOutput"):
+                module.compile(dynamic=True)  # bias and GELU, sum and norm
+        yield alone("  compiled parts of layers", compiled)
+    for name in [*torch_engine.PACKINGS, torch_engine.PADDED]:
+        kept = {key: pack for key, pack in torch_engine.PACKINGS.items() if key == name}
+        with patch.dict(torch_engine.PACKINGS, kept, clear=True):  # engines choose between it and padding
             other = open_encoder(folder, device)
         if other.execution["attention"] == name:
             yield alone(f"  attention: {name}", other)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from benchmarks.ceilings import multiplying, reading
 from benchmarks.harness import Benchmark, Figure, as_rate, compare, run
-from linkseek.indexer.search.exact import _MORE_GROUPS, ExactSearch, _best
+from linkseek.indexer.search.exact import _GROUP, _MORE_GROUPS, ExactSearch, _best, _directions
 
 _BLOCK = 1 << 19  # vectors
 
@@ -76,13 +76,40 @@ def _parts(search: ExactSearch, queries: Tensor, k: int, device: str, rounds: in
         maxima = part.group_maxima(queries)
         groups = torch.topk(maxima, min(k + _MORE_GROUPS, len(maxima)), dim=0).indices.T
         candidates = part._score(queries.to(device), groups)
-    for name, work in {
+    steps: dict[str, Callable[[], Any]] = {
         "largest of each group": lambda: part.group_maxima(queries),
         "best groups": lambda: torch.topk(maxima, groups.shape[1], dim=0),
         "scores of their rows": lambda: part._score(queries.to(device), groups),
         "best rows": lambda: _best(*candidates, k),
-    }.items():
+    }
+    if device != "cpu":
+        steps |= _kernels(part, queries.to(device), maxima, *candidates)
+    for name, work in steps.items():
         yield compare(f"  {name}", "ms", waited(work), None, rounds, 1000)
+
+
+def _kernels(
+    part: Any, queries: Tensor, maxima: Tensor, rows: Tensor, scores: Tensor
+) -> dict[str, Callable[[], Any]]:
+    """Steps as single kernels, each after its largest difference from the step that it could replace."""
+    try:
+        from benchmarks.gpu_kernels import group_maxima, scores_of
+
+        directions, places = _directions(queries).half(), rows.clamp(max=part._count - 1)
+        kernels: dict[str, tuple[Callable[[], Any], Tensor]] = {
+            "product and largest, one kernel": (
+                lambda: group_maxima(part._vectors, directions, _GROUP), maxima
+            ),
+            "rows and scores, one kernel": (lambda: scores_of(part._vectors, queries, places), scores),
+        }  # fmt: skip
+        for name, (work, expected) in kernels.items():
+            seen = expected.isfinite()
+            error = float((work().float() - expected.float())[seen].abs().max())
+            print(f"{name}: differs by {error:.2g}", flush=True)
+        return {name: work for name, (work, _) in kernels.items()}
+    except Exception as error:  # Triton is missing, or refuses this GPU
+        print(f"no kernels: {type(error).__name__}: {error}", flush=True)
+        return {}
 
 
 def _vectors(count: int, dimension: int, device: str) -> Tensor:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -20,7 +23,15 @@ from benchmarks.random_models import made_up_texts, wikipedia_lengths, write_enc
 from benchmarks.training import TOKENS, pairs_a_second
 from linkseek.indexer.passages import Passage
 from linkseek.retriever.models.bases import load_sentence_transformer
+from linkseek.retriever.training import loop, pair_training
 
+_TWO_PASSES = (pair_training, "packable", lambda model: [])
+SWITCHES: dict[str, tuple[Any, ...]] = {
+    "": (),
+    ", two passes": (_TWO_PASSES,),
+    ", padded": (_TWO_PASSES, (loop, "pack_layers", lambda model, device: None)),
+}
+"""Ways that training went before, next to today's."""
 _QUESTION = 12  # tokens, two of them special
 
 
@@ -34,7 +45,12 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         for row, (title, text) in enumerate(zip(titles, texts, strict=True))
     ]
     for shape, folder in written(write_encoder, options.tiny):
-        yield pairs_a_second(f"{shape.name}, batches of {options.batch}", chosen, str(folder), options)
+        for name, switch in SWITCHES.items():
+            with ExitStack() as stack:
+                for module, attribute, value in switch:
+                    stack.enter_context(patch.object(module, attribute, value))
+                title = f"{shape.name}, batches of {options.batch}{name}"
+                yield pairs_a_second(title, chosen, str(folder), options)
         yield from _parts(folder, titles[: options.batch], texts[: options.batch], options)
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import altair as alt
 from scipy import stats
 
 from benchmarks.report import speeds
@@ -116,60 +115,68 @@ def _groups(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(row["group"] for row in rows))
 
 
-def by_set(rows: list[Row], measure: str) -> alt.LayerChart:
+def _interval(places: dict[str, Any], rows: list[Row], **ends: Any) -> charts.Chart:
+    looks = {"color": charts._series(_names(rows))["color"]}
+    return {"mark": {"type": "rule", "opacity": 0.75, "strokeWidth": 2}, "encoding": places | ends | looks}
+
+
+def by_set(rows: list[Row], measure: str) -> charts.Chart:
     """Points with intervals above the names of sets, series next to each other."""
-    scale = alt.Scale(domain=_groups(rows), paddingInner=0.2)
-    axis = alt.Axis(labelExpr="split(datum.label, '|')", labelAngle=0, title=None)
-    offset = alt.XOffset("pipeline:N", scale=alt.Scale(domain=_names(rows).names))
-    zero = alt.Scale(zero=False, nice=True)
-    y = alt.Y("v:Q", scale=zero, axis=alt.Axis(title=None, tickCount=6))
-    base = alt.Chart().encode(x=alt.X("group:N", scale=scale, axis=axis), xOffset=offset, y=y)
-    colour = charts._series(_names(rows))["color"]
-    whiskers = base.mark_rule(opacity=0.75, strokeWidth=2).encode(
-        y=alt.Y("low:Q", scale=zero, axis=alt.Axis(title=None)), y2="high:Q", color=colour
-    )
-    return charts._layered([whiskers, charts._points(base, _names(rows))], rows, measure)
+    scale = {"domain": _groups(rows), "paddingInner": 0.2}
+    axis = {"labelExpr": "split(datum.label, '|')", "labelAngle": 0, "title": None}
+    zero = {"zero": False, "nice": True}
+    places = {
+        "x": charts._nominal("group", scale=scale, axis=axis),
+        "xOffset": charts._nominal("pipeline", scale={"domain": _names(rows).names}),
+        "y": charts._quantity("v", scale=zero, axis={"title": None, "tickCount": 6}),
+    }
+    low = charts._quantity("low", scale=zero, axis={"title": None})
+    whiskers = _interval(places, rows, y=low, y2={"field": "high"})
+    return charts._layered([whiskers, charts._points(places, _names(rows))], rows, measure)
 
 
-def by_gain(rows: list[Row], measure: str, line: float = 0, log: bool = False) -> alt.LayerChart:
+def by_gain(rows: list[Row], measure: str, line: float = 0, log: bool = False) -> charts.Chart:
     """Differences with intervals next to their names, and the line of no effect."""
     groups = _groups(rows)
-    scale = alt.Scale(type="log", nice=False, padding=6) if log else alt.Scale(zero=False, padding=6)
-    y = alt.Y("group:N", scale=alt.Scale(domain=groups), axis=alt.Axis(title=None, labelLimit=175, grid=True))
-    offset = alt.YOffset("pipeline:N", scale=alt.Scale(domain=_names(rows).names))
-    axis = alt.Axis(title=None, tickCount=6, labelOverlap="greedy")
-    base = alt.Chart().encode(y=y, yOffset=offset, x=alt.X("v:Q", scale=scale, axis=axis))
-    whiskers = base.mark_rule(opacity=0.75, strokeWidth=2).encode(
-        x=alt.X("low:Q", scale=scale, axis=axis), x2="high:Q", color=charts._series(_names(rows))["color"]
-    )
-    none = alt.Chart().mark_rule(color="var(--quiet)", strokeDash=[4, 3]).encode(x=alt.datum(line))
-    chart = charts._layered([none, whiskers, charts._points(base, _names(rows))], rows, measure)
+    scale = {"type": "log", "nice": False, "padding": 6} if log else {"zero": False, "padding": 6}
+    axis = {"title": None, "tickCount": 6, "labelOverlap": "greedy"}
+    names = {"title": None, "labelLimit": 175, "grid": True}
+    places = {
+        "y": charts._nominal("group", scale={"domain": groups}, axis=names),
+        "yOffset": charts._nominal("pipeline", scale={"domain": _names(rows).names}),
+        "x": charts._quantity("v", scale=scale, axis=axis),
+    }
+    low = charts._quantity("low", scale=scale, axis=axis)
+    whiskers = _interval(places, rows, x=low, x2={"field": "high"})
+    none = {
+        "mark": {"type": "rule", "color": "var(--quiet)", "strokeDash": [4, 3]},
+        "encoding": {"x": {"datum": line}},
+    }
+    chart = charts._layered([none, whiskers, charts._points(places, _names(rows))], rows, measure)
+    chart["config"]["legend"] = {
+        "columns": 1, "orient": "bottom", "labelLimit": 400, "labelColor": "var(--ink)",
+    }  # fmt: skip
     height = max(16, 11 * len(_names(rows).names)) * len(groups)
-    chart = chart.properties(height=height, padding={"left": 30, "right": 8, "top": 5, "bottom": 5})
-    return chart.configure_legend(columns=1, orient="bottom", labelLimit=400, labelColor="var(--ink)")
+    return chart | {"height": height, "padding": {"left": 30, "right": 8, "top": 5, "bottom": 5}}
 
 
-def by_number(rows: list[Row], measure: str, title: str, *, lines: bool, log: bool) -> alt.LayerChart:
+def by_number(rows: list[Row], measure: str, title: str, *, lines: bool, log: bool) -> charts.Chart:
     """Points at numbers on a logarithmic axis, with intervals; joined where lines are asked for."""
     ticks = sorted({row["x"] for row in rows}) if lines else [5, 10, 20, 50, 100, 200, 500]
-    axis = alt.Axis(values=ticks, format="~d", title=title, grid=False)
-    marks = [1, 10, 100, 1000] if log else alt.Undefined
-    x = alt.X("x:Q", scale=alt.Scale(type="log", nice=False, padding=12), axis=axis)
-    scale = alt.Scale(type="log") if log else alt.Scale(zero=False, nice=True)
-    base = alt.Chart().encode(
-        x=x, y=alt.Y("v:Q", scale=scale, axis=alt.Axis(title=None, values=marks, tickCount=6))
-    )
-    series = charts._series(_names(rows))
-    layers = [
-        base.mark_rule(opacity=0.75, strokeWidth=2).encode(
-            y=alt.Y("low:Q", scale=scale, axis=alt.Axis(title=None, values=marks, tickCount=6)),
-            y2="high:Q",
-            color=series["color"],
-        )
-    ]
+    axis = {"values": ticks, "format": "~d", "title": title, "grid": False}
+    values: dict[str, Any] = {"values": [1, 10, 100, 1000]} if log else {}
+    scale = {"type": "log"} if log else {"zero": False, "nice": True}
+    up = {"scale": scale, "axis": values | {"title": None, "tickCount": 6}}
+    across = {"type": "log", "nice": False, "padding": 12}
+    places = {
+        "x": charts._quantity("x", scale=across, axis=axis),
+        "y": charts._quantity("v", **up),
+    }
+    layers = [_interval(places, rows, y=charts._quantity("low", **up), y2={"field": "high"})]
     if lines:
-        layers.append(base.mark_line(strokeWidth=2).encode(description="pipeline:N", **series))
-    return charts._layered([*layers, charts._points(base, _names(rows))], rows, measure)
+        looks = charts._series(_names(rows)) | {"description": charts._nominal("pipeline")}
+        layers.append({"mark": {"type": "line", "strokeWidth": 2}, "encoding": places | looks})
+    return charts._layered([*layers, charts._points(places, _names(rows))], rows, measure)
 
 
 # --- the plots ------------------------------------------------------------------------------------
@@ -180,13 +187,13 @@ _ACCURACY = "An answer in the first 20 passages, %, with 95 % intervals"
 _POINTS = "Difference in percentage points, with 95 % intervals"
 
 
-def pipelines() -> tuple[str, list[Row], alt.LayerChart]:
+def pipelines() -> tuple[str, list[Row], charts.Chart]:
     """Accuracy@20 of pipelines by set."""
     rows = measured("best", "accuracy@20", _OPEN, _PIPELINES)
     return "Accuracy@20 of six pipelines on three sets of questions", rows, by_set(rows, _ACCURACY)
 
 
-def texts() -> tuple[str, list[Row], alt.LayerChart]:
+def texts() -> tuple[str, list[Row], charts.Chart]:
     """nDCG@10 of pipelines where relevant texts are known."""
     sets = {"SQuAD dev": "SQuAD", "SciFact": "SciFact", "Cranfield": "Cranfield"}
     shown = ("bm25", "dense", "hybrid-weighted", "static", "hybrid-static")
@@ -195,7 +202,7 @@ def texts() -> tuple[str, list[Row], alt.LayerChart]:
     return "nDCG@10 of five pipelines on SQuAD, SciFact and Cranfield", rows, chart
 
 
-def quality_and_time() -> tuple[str, list[Row], alt.LayerChart]:
+def quality_and_time() -> tuple[str, list[Row], charts.Chart]:
     """Accuracy@5 on TriviaQA against the time of a question."""
     times = {figure["name"]: figure["ours"] for figure in _benchmark("question", "best-both")}
     shown = ("bm25", "hybrid-static", "best-static", "hybrid-weighted", "best", "e5-weighted")
@@ -213,7 +220,7 @@ def quality_and_time() -> tuple[str, list[Row], alt.LayerChart]:
     return "Accuracy@5 on TriviaQA against the median time of a question", rows, chart
 
 
-def links() -> tuple[str, list[Row], alt.LayerChart]:
+def links() -> tuple[str, list[Row], charts.Chart]:
     """What links add over the same thing without links, by use and set."""
     rows = [
         _gain("learned fusion: links over similar articles", f"{shown} @20", found)
@@ -236,7 +243,7 @@ def links() -> tuple[str, list[Row], alt.LayerChart]:
     return title, rows, by_gain(rows, _POINTS)
 
 
-def teaching() -> tuple[str, list[Row], alt.LayerChart]:
+def teaching() -> tuple[str, list[Row], charts.Chart]:
     """HLP and dual-link over BFS in four trainings."""
     rows = []
     for shown, name in (
@@ -256,7 +263,7 @@ def teaching() -> tuple[str, list[Row], alt.LayerChart]:
     return title, rows, by_gain(rows, _POINTS)
 
 
-def hops() -> tuple[str, list[Row], alt.LayerChart]:
+def hops() -> tuple[str, list[Row], charts.Chart]:
     """Supporting passages among the first five, by set."""
     sets = {
         f"{name}{where}": f"{name}{words}"
@@ -269,7 +276,7 @@ def hops() -> tuple[str, list[Row], alt.LayerChart]:
     return "Recall of supporting passages at 5 on three sets of questions of several steps", rows, chart
 
 
-def reranking() -> tuple[str, list[Row], alt.LayerChart]:
+def reranking() -> tuple[str, list[Row], charts.Chart]:
     """What re-ranking adds to its first stage, by set and depth."""
     rows = [
         _gain(f"{b} over {a}", f"{shown} @{k}", difference("best", title, measure, a, b))
@@ -282,7 +289,7 @@ def reranking() -> tuple[str, list[Row], alt.LayerChart]:
     return title, rows, by_gain(rows, _POINTS)
 
 
-def families() -> tuple[str, list[Row], alt.LayerChart]:
+def families() -> tuple[str, list[Row], charts.Chart]:
     """What late interaction adds to its first stage, by set and depth."""
     rows = [
         _gain(series, f"{shown} @{k}", difference("late", title, measure, "hybrid-weighted", series))
@@ -301,7 +308,7 @@ def _measures(name: str, title: str) -> dict[str, Any]:
     return record(name)["rows"][0]["cells"][number]["measures"]
 
 
-def languages() -> tuple[str, list[Row], alt.LayerChart]:
+def languages() -> tuple[str, list[Row], charts.Chart]:
     """P@1 in eight languages."""
     names = ("Arabic", "Chinese", "English", "German", "Russian", "Spanish", "Thai", "Turkish")
     rows = measured("languages", "P@1", {name: name for name in names}, ("bm25", "dense", "hybrid-weighted"))
@@ -309,7 +316,7 @@ def languages() -> tuple[str, list[Row], alt.LayerChart]:
     return "P@1 of BM25, multilingual-e5-small and both in eight languages", rows, chart
 
 
-def known_items() -> tuple[str, list[Row], alt.LayerChart]:
+def known_items() -> tuple[str, list[Row], charts.Chart]:
     """How alike an index's own questions order pipelines."""
     study = json.loads((ROOT / "experiments/studies/known-items.json").read_text("utf-8"))
     rows = []
@@ -328,7 +335,7 @@ def known_items() -> tuple[str, list[Row], alt.LayerChart]:
     return "How alike questions of an index and of people order eight pipelines", rows, chart
 
 
-def read() -> tuple[str, list[Row], alt.LayerChart]:
+def read() -> tuple[str, list[Row], charts.Chart]:
     """What a reader said of mined pairs and contrasts."""
     with (ROOT / "experiments/studies/read.csv").open(encoding="utf-8", newline="") as file:
         judged = list(csv.DictReader(file))
@@ -343,7 +350,7 @@ def read() -> tuple[str, list[Row], alt.LayerChart]:
     return "Shares of mined pairs and contrasts that one reader accepted", rows, chart
 
 
-def plans() -> tuple[str, list[Row], alt.LayerChart]:
+def plans() -> tuple[str, list[Row], charts.Chart]:
     """Plans of builds next to the builds, from the table of speed.md."""
     page = (Path(__file__).parent / "results" / "speed.md").read_text("utf-8")
     rows = []
@@ -369,7 +376,7 @@ def plans() -> tuple[str, list[Row], alt.LayerChart]:
     return "Plans of six builds next to the builds", rows, by_gain(rows, "Plan less build, % of the build")
 
 
-def clients() -> tuple[str, list[Row], alt.LayerChart]:
+def clients() -> tuple[str, list[Row], charts.Chart]:
     """Latency of the service against the number of clients."""
     found = {figure["name"]: figure["ours"] for figure in _benchmark("serving", "hybrid-static", "static")}
     rows = []
@@ -385,7 +392,7 @@ def clients() -> tuple[str, list[Row], alt.LayerChart]:
     return "Latency of the service against the number of clients", rows, chart
 
 
-def peers() -> tuple[str, list[Row], alt.LayerChart]:
+def peers() -> tuple[str, list[Row], charts.Chart]:
     """Rates of Linkseek as multiples of the peers'."""
     rows = []
     for path in sorted((ROOT / "benchmarks" / "results").glob("*.jsonl")):
@@ -409,7 +416,7 @@ def _benchmark(name: str, *pipelines: str) -> list[dict[str, Any]]:
     ][-1]
 
 
-PLOTS: dict[str, Callable[[], tuple[str, list[Row], alt.LayerChart]]] = {
+PLOTS: dict[str, Callable[[], tuple[str, list[Row], charts.Chart]]] = {
     "pipelines": pipelines, "texts": texts, "quality-and-time": quality_and_time, "links": links,
     "teaching": teaching, "hops": hops, "reranking": reranking, "families": families, "languages": languages,
     "known-items": known_items, "read": read, "plans": plans, "clients": clients, "peers": peers,

@@ -300,14 +300,9 @@ class Index:
                 judgements.
             InputError: None of the judged ids is in the index.
         """
-        from linkseek.app.evaluate import (
-            EvaluateOptions,
-            check_only,
-            groups_of,
-            load_test_set,
-            run_evaluation,
-        )
+        from linkseek.app.evaluate import EvaluateOptions, check_kind, load_test_set, run_evaluation
         from linkseek.app.testsets import LoadedTestSet
+        from linkseek.app.testsets.files import read_groups
         from linkseek.app.testsets.known_items import KINDS
         from linkseek.retriever.queries import as_queries
         from linkseek.retriever.search.runs import as_qrels
@@ -331,10 +326,11 @@ class Index:
         if kind:
             test_set = load_test_set(chosen, self._index)
         else:
-            check_only(chosen)
+            check_kind(chosen)
             queries, judged = as_queries(questions, answers), None if qrels is None else as_qrels(qrels)
+            groups = read_groups(chosen.queries, chosen.group) if chosen.queries else {}
             asked = queries[: chosen.limit]
-            test_set = LoadedTestSet("the judgements", asked, judged, answer_kind, groups_of(chosen))
+            test_set = LoadedTestSet("the judgements", asked, judged, answer_kind, groups)
         return run_evaluation(
             chosen, (), self._index, self._models, test_set, "linkseek.Index.evaluate", ChainMap(*own)
         )

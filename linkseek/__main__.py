@@ -53,7 +53,7 @@ COMMANDS = {
         "distill": Word("retriever.commands.distill", "make a static encoder, for machines without a GPU"),
         "negatives": Word("retriever.commands.negatives", "label questions, add hard negatives from a run"),
         "score": Word("reranker.commands.score", "add a re-ranker's scores to pairs, to be learned from"),
-        "export": Word("retriever.commands.export", "merge adapters into a full model, or take one tower"),
+        "export": Word("reranker.commands.export", "merge adapters into a full model, or take one tower"),
     },
     "Train a fusion": {
         "train-fusion": Word("app.commands.train_fusion", "learn to join pipelines, from questions or links"),
@@ -65,7 +65,6 @@ COMMANDS = {
         "mine-contrasts": Word("reranker.commands.mine_contrasts", "mine contrasts from texts and links"),
         "pretrain": Word("reranker.commands.pretrain", "pre-train a cross-encoder on contrasts", True),
         "finetune": Word("reranker.commands.finetune", "fine-tune a cross-encoder on labelled pairs", True),
-        "export-reranker": Word("reranker.commands.export_reranker", "merge adapters into a full model"),
     },
 }
 """In the order of use: group, word, command."""

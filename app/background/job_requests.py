@@ -170,47 +170,26 @@ class Workplace:
                     remove_written(output)
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationChoices:
-    """An evaluation by the names of evaluate.py's options. test_set: None for uploaded questions."""
-
-    test_set: str | None
-    pipelines: tuple[str, ...]
-    depth: int = DEFAULT_DEPTH
-    limit: int | None = None
-    only: tuple[str, ...] = ()
-    seed: int | None = None
-
-
 def start_evaluation(
-    at: Workplace, choices: EvaluationChoices, files: Mapping[Role, Sequence[Upload]] = {}
+    at: Workplace, choices: Mapping[str, Any], files: Mapping[Role, Sequence[Upload]] = {}
 ) -> Job:
     """Evaluate pipelines of an index; the report goes to a new folder among the results.
 
-    files: uploads, read by the command, not here. Raises `UsageError` for an unknown pipeline or test set,
-    and if there are no questions or nothing to evaluate.
+    choices: values of `EvaluateOptions` by name; test_set: None for uploaded questions. files: uploads, read
+    by the command, not here. Raises `UsageError` for an unknown pipeline or test set, and if there are no
+    questions or nothing to evaluate.
     """
     files = {role: of for role in ROLES if (of := files.get(role))}
-    if not choices.pipelines and "run" not in files:
+    test_set, pipelines = choices["test_set"], choices["pipeline"]
+    if not pipelines and "run" not in files:
         raise UsageError("no pipeline is selected", "Choose at least one; two can be compared.")
-    at.check(choices.pipelines)
-    if not (choices.test_set in all_test_sets() or own_kind(choices.test_set) or "queries" in files):
+    at.check(pipelines)
+    if not (test_set in all_test_sets() or own_kind(test_set) or "queries" in files):
         raise UsageError("no questions are chosen", "Choose a test set, or upload questions.")
-    name = choices.test_set or safe_path(files["queries"][0][0]).name
-    options = validate(
-        EvaluateOptions,
-        {
-            "index": at.index,
-            "test_set": choices.test_set,
-            "pipeline": list(choices.pipelines),
-            "pipelines_file": at.pipelines_file,
-            "depth": min(max(choices.depth, 1), MAX_DEPTH),
-            "limit": choices.limit,
-            "batch_size": _BATCH,
-        }
-        | ({"only": [*choices.only]} if choices.only else {})
-        | ({"seed": choices.seed} if choices.seed is not None else {}),
-    )
+    name = test_set or safe_path(files["queries"][0][0]).name
+    depth = min(max(choices.get("depth", DEFAULT_DEPTH), 1), MAX_DEPTH)
+    place = {"index": at.index, "pipelines_file": at.pipelines_file, "batch_size": _BATCH}
+    options = validate(EvaluateOptions, {**choices, **place, "depth": depth})
     with at.draft(name.partition(".")[0]) as (draft, output):
         kept = {role: save_files(of, draft / UPLOAD / role / FILES) for role, of in files.items()}
         hashes = {role: [path.name, file_sha256(path)] for role, of in kept.items() for path in of}
@@ -219,7 +198,7 @@ def start_evaluation(
         read = {role: of if role == "run" else of[0] for role, of in kept.items()}
         options = options.model_copy(update=read | {"output": output})
         command = _command("evaluate", options.model_dump(exclude_unset=True), output / OPTIONS)
-        title = _title(name, at.index, files, choices)
+        title = _title(name, at.index, files, options)
         order = Order(EVALUATE, key, title, output.name, command, same=True, output=str(output))
         return at.jobs.start(order, draft)
 
@@ -249,11 +228,11 @@ def start_comparison(
         return at.jobs.start(order, draft)
 
 
-def _title(name: str, index: Path, files: Mapping[Role, Sequence[Upload]], choices: EvaluationChoices) -> str:
+def _title(name: str, index: Path, files: Mapping[Role, Sequence[Upload]], options: EvaluateOptions) -> str:
     runs = [safe_path(run).name for run, _ in files.get("run", ())]
-    parts = [f"{name} on {index.name}: {', '.join([*choices.pipelines, *runs])}"]
-    parts += [counted(choices.limit, "question")] if choices.limit else []
-    parts += [f"depth {choices.depth:,}"] if choices.depth != DEFAULT_DEPTH else []
+    parts = [f"{name} on {index.name}: {', '.join([*options.pipeline, *runs])}"]
+    parts += [counted(options.limit, "question")] if options.limit else []
+    parts += [f"depth {options.depth:,}"] if options.depth != DEFAULT_DEPTH else []
     return ", ".join(parts)
 
 
@@ -269,22 +248,15 @@ def run_again(at: Workplace, report: Path, results: Results, added: Sequence[str
     count = results.counts.queries
     everything = all_test_sets()[test_set].queries if test_set in all_test_sets() else None
     limit = None if count == everything else count
-    only, seed = tuple[str, ...](), results.seeds.bootstrap
-    names: dict[Role, list[str]] = {role: [] for role in ROLES}
+    made_with = validate(EvaluateOptions, {"limit": limit, "seed": results.seeds.bootstrap})
     if (report / OPTIONS).exists():
-        made_with = inside_file(report.parent, report / OPTIONS)
-        options = parse_options(EvaluateOptions, ["--config", str(made_with)], PROGRAM)
-        limit, only, seed = options.limit, tuple(options.only), options.seed
-        paths: list[Sequence[Path | None]] = [[options.queries], [options.qrels], options.run]
-        names = {role: [path.name for path in of if path] for role, of in zip(ROLES, paths, strict=True)}
-    choices = EvaluationChoices(
-        test_set,
-        (*(name for name, pipeline in results.pipelines.items() if pipeline.source == "pipeline"), *added),
-        results.depth,
-        limit=limit,
-        only=only,
-        seed=seed,
-    )
+        file = inside_file(report.parent, report / OPTIONS)
+        made_with = parse_options(EvaluateOptions, ["--config", str(file)], PROGRAM)
+    paths: list[Sequence[Path | None]] = [[made_with.queries], [made_with.qrels], made_with.run]
+    names = {role: [path.name for path in of if path] for role, of in zip(ROLES, paths, strict=True)}
+    ours = [name for name, pipeline in results.pipelines.items() if pipeline.source == "pipeline"]
+    choices = made_with.model_dump(include={"limit", "only", "seed"})
+    choices |= {"test_set": test_set, "pipeline": [*ours, *added], "depth": results.depth}
     with kept_uploads(report, results, names) as files:
         return start_evaluation(at, choices, files)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 from linkseek.app.pipelines.catalogue import Models
-from linkseek.app.report.finished import AskedQuestions
+from linkseek.app.report.finished import find_asked
 from linkseek.app.service import SearchService
 from linkseek.indexer.machine.once import Once
 from linkseek.indexer.store.artifacts import index_stamp
@@ -45,7 +46,7 @@ class Services:
     def _opened(
         self, index: Path, pipelines_file: Path | None, results: Path, stamp: tuple[int, int, int, int]
     ) -> SearchService:
-        asked = AskedQuestions(results, index.name).find
+        asked = partial(find_asked, results, index.name)
         service = SearchService(index, pipelines_file, self._models, asked)
         service.pipelines.warm(service.pipelines.first_visit)
         return service

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from pydantic import Field
 from linkseek.app.context.asked import forget_asked, read_asked
 from linkseek.app.preferences.record import MAX_QUESTIONS
 from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.text import counted, printable
 from linkseek.indexer.store.outputs import write_output
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> None:
     for text in texts:
         print(f"{asked[text]:>6}  {printable(text)}")
     if damaged:
-        print(f"note: {counted(damaged, 'line')} could not be read", file=sys.stderr)
+        log_line(f"note: {counted(damaged, 'line')} could not be read")
     if options.output:
         queries = (Query(str(number), text) for number, text in enumerate(texts[:MAX_QUESTIONS], start=1))
         write_output(options.output, queries_lines(queries))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,24 +42,21 @@ class Anchor:
     target: ArticleName
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(NamedTuple):
     """A section that begins in a passage, at a character of its text."""
 
     start: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class DualLinks:
+class DualLinks(NamedTuple):
     """Another document that a passage links to, and the ids of the passages there that link back."""
 
     target: ArticleName
     passages: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPassage:
+class ReadPassage(NamedTuple):
     """A passage for reading. number: in its document, from 1. more_duals: the number not in `duals`."""
 
     id: str
@@ -71,8 +69,7 @@ class ReadPassage:
     more_duals: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbour(NamedTuple):
     """Another document, with the number of links to it and from it."""
 
     target: ArticleName

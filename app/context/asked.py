@@ -6,9 +6,11 @@ A log has a JSON record in each line, whose `asked` has the questions of a reque
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from os import SEEK_END
 from pathlib import Path
@@ -21,6 +23,7 @@ from linkseek.indexer.program.log import log_line
 from linkseek.retriever.queries import checked_question
 
 _PAUSE = 0.1  # seconds
+_BYTES = 10 << 20
 
 
 def read_asked(logs: Iterable[Path]) -> tuple[Counter[str], int]:
@@ -43,13 +46,32 @@ def read_asked(logs: Iterable[Path]) -> tuple[Counter[str], int]:
 
 def note_asked(log: Path, question: str, **facts: Any) -> None:
     """Add a question to a log. What the disk refuses is reported, and lost."""
-    record = {"time": datetime.now(UTC), **facts, "asked": [question]}
     try:
-        with log.open("ab+") as file:
-            is_cut_off = file.seek(0, SEEK_END) and (file.seek(-1, SEEK_END), file.read())[1] != b"\n"
-            file.write(b"\n" * bool(is_cut_off) + orjson.dumps(record) + b"\n")
+        append_line(log, log_record({**facts, "asked": [question]}))
     except OSError as error:
         log_line(f"{log}: {error.strerror}; questions are not logged")
+
+
+def log_record(facts: Mapping[str, Any]) -> bytes:
+    """A line of a log: the time, and the facts."""
+    option = orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE
+    return orjson.dumps({"time": datetime.now(UTC), **facts}, option=option)
+
+
+def append_line(log: Path, line: bytes) -> None:
+    """Add a line to a log, completely or not at all; a large log becomes LOG.1, and a new one begins."""
+    if log.exists() and log.stat().st_size + len(line) > _BYTES:
+        log.replace(log.with_name(f"{log.name}.1"))
+    with log.open("ab+", buffering=0) as file:
+        size = file.seek(0, SEEK_END)
+        if size and (file.seek(-1, SEEK_END), file.read())[1] != b"\n":  # a crash has cut off the last one
+            line = b"\n" + line
+        try:
+            if file.write(line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            file.truncate(size)
+            raise
 
 
 def forget_asked(logs: Iterable[Path], words: str) -> int:

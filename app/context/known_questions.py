@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.passages import Passage
 from linkseek.indexer.program.bundled import bundled
-from linkseek.indexer.program.errors import LinkseekError
 from linkseek.retriever.answers import AnswerKind, AnswerMatcher, PatternMatcher, answer_spans
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query
@@ -93,15 +91,6 @@ class KnownQuestions:
         self._qrels, self._kind, self._first = qrels, kind, first
         self._by_text = {_folded(query.text): query for query in reversed(self.queries)}
 
-    @classmethod
-    def read(cls, queries: Path, qrels: Path, first: Sequence[str] = ()) -> KnownQuestions:
-        """From files; without any questions if they are missing or damaged."""
-        try:
-            judged = read_qrels(qrels) if qrels.is_file() else None
-            return cls(read_queries(queries), judged, first=first)
-        except (LinkseekError, OSError):
-            return cls([])
-
     def find(self, question: str) -> Known:
         """The answers and judgements of a question."""
         query = self._by_text.get(_folded(question))
@@ -110,25 +99,22 @@ class KnownQuestions:
         relevance = None if self._qrels is None else self._qrels.get(query.id)
         return Known(query.answers, relevance, self._kind)
 
-    def suggestions(self, page: int = 0, count: int = 6) -> list[str]:
-        """A few questions to start with: `first` on page 0, then the others in turn.
+    def suggestions(self, count: int = 6) -> list[str]:
+        """A few questions to start with: `first`, then others.
 
         The others are taken from all over the test set, because neighbours are often about one article.
         """
         chosen = [query for id_ in self._first for query in self.queries if query.id == id_]
         others = [query for query in self.queries if query.id not in self._first]
         step = max(len(others) // count, 1)
-        ordered = chosen[:count] + [query for start in range(step) for query in others[start::step]]
-        pages = max(-(-len(ordered) // count), 1)
-        start = page % pages * count
-        return [query.text for query in ordered[start : start + count]]
+        return [query.text for query in [*chosen, *others[::step]][:count]]
 
 
 def sample_questions(index: OpenIndex) -> KnownQuestions:
     """The questions of the sample for its index; none for any other."""
     if index.manifest.corpus.file != SAMPLE_CORPUS:
         return KnownQuestions([])
-    return KnownQuestions.read(SAMPLE_QUESTIONS, SAMPLE_QRELS, _FIRST)
+    return KnownQuestions(read_queries(SAMPLE_QUESTIONS), read_qrels(SAMPLE_QRELS), first=_FIRST)
 
 
 def _folded(question: str) -> str:

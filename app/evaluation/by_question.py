@@ -6,7 +6,6 @@ Two evaluations of the same questions have differences, and questions that chang
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,8 +28,7 @@ QUESTION, CHANGE = "question", "difference"
 """The columns that questions can be sorted by, besides the value of a pipeline."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A question with the values of all pipelines that were measured on it.
 
     change: the value of b minus the value of a.

@@ -8,7 +8,7 @@ unknown relevant document stays missing in the recall.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,7 @@ FIRST_UNKNOWN = 1 << 40
 """Numbers from here on stand for ids that the index does not contain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judgements:
+class Judgements(NamedTuple):
     """Query id -> number -> relevance. ids: how many are judged; unknown: of these, not in the index."""
 
     level: Level
@@ -33,8 +32,7 @@ class Judgements:
     ids: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignRun:
+class ForeignRun(NamedTuple):
     """A run from a file.
 
     ranking: as deep as the evaluation; whole: all results, None if there are no more. ids: how many it ranks;

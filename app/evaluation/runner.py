@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -75,8 +76,7 @@ class EvaluationPlan:
     """The folder for runs; None: they are not written."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(NamedTuple):
     """A ranking with its origin for the results."""
 
     ranking: Ranking

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -20,7 +21,7 @@ from linkseek.app.pipelines.filters import MAX_RESULTS, read_filter
 from linkseek.app.pipelines.pipeline_entry import Shares
 from linkseek.app.rendering import exports, navigation
 from linkseek.app.rendering.addresses import SearchView, why_address
-from linkseek.app.rendering.html_templates import plain_label, render
+from linkseek.app.rendering.html_templates import render
 from linkseek.app.rendering.views import answer_html, comparison_html, merged_html, why_html
 from linkseek.app.service import SearchService
 from linkseek.indexer.program.errors import UsageError
@@ -107,14 +108,11 @@ def show_filter(context: Context, service: SearchService, view: SearchView) -> N
 
 
 def show_exports(context: Context, view: SearchView, answers: Sequence[Answer]) -> None:
-    """Offer the contents of the page as a link, files and commands."""
+    """Offer the contents of the page as a link, a file and commands."""
     with st.popover("Share and export", type="tertiary"):
         show("copy_link.html")
-        with st.container(horizontal=True):
-            for label, (name, content) in exports.files(answers).items():
-                st.download_button(
-                    plain_label(label), content, name, on_click="ignore", type="tertiary", key=label
-                )
+        content = partial(exports.json, answers)
+        st.download_button("JSON", content, "linkseek.json", on_click="ignore", type="tertiary", key="JSON")
         options = context.options
         index = options.index.parent / context.name
         show("paragraph.html", text="The same on the command line:")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
+from typing import Any
 
 import streamlit as st
 
@@ -13,13 +14,13 @@ from linkseek.app.background.job_requests import (
     EVALUATE,
     MAX_DEPTH,
     MAX_LIMIT,
-    EvaluationChoices,
     runnable_test_sets,
     start_evaluation,
 )
 from linkseek.app.background.jobs import Job
 from linkseek.app.background.uploads import Role, Upload
 from linkseek.app.evaluation.by_question import SHOWN
+from linkseek.app.evaluation.measures import SEED
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import (
     invite,
@@ -125,36 +126,26 @@ def choose(context: Context, service: SearchService) -> None:
             judged = grades_of(results, asked)
             show_asked(context, SearchView(pipelines=service.pipelines.first_visit), asked, judged)
             contents = {file: b"".join(lines) for file, lines in files_of(judged).items() if judged}
-    judged_files: dict[str, list[Upload]] = {QUERIES: [], QRELS: []}
-    for file, written in contents.items():
-        judged_files[file].append((f"{name}-{file}", BytesIO(written)))
-    queries, qrels = judged_files.values()
+    judged_files = {file: [(f"{name}-{file}", BytesIO(written))] for file, written in contents.items()}
+    queries, qrels = (list[Upload](judged_files.get(file, ())) for file in (QUERIES, QRELS))
     if chosen == _OWN:
         accepted = "Questions: JSON lines, CSV with the columns question and answers, or TSV"
         queries = _uploads(accepted, "questions", several=False)
         qrels = _uploads("Judgements, if there are any: TREC’s qrels or BEIR’s TSV", "qrels", several=False)
-    pipelines = choose_pipelines(service, available)
+    options: dict[str, Any] = {"pipeline": choose_pipelines(service, available)}
     runs = _uploads("Runs of other systems, if there are any: TREC’s format", "other_runs", several=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        depth = st.number_input("Depth", 1, MAX_DEPTH, 100, key="depth", width=160)
-        usual = str(SIZE) if kind else "all"
-        limit = st.number_input("Limit of questions", 1, MAX_LIMIT, None, placeholder=usual, key="limit")
-        seed, only = None, list[str]()
+        options["depth"] = st.number_input("Depth", 1, MAX_DEPTH, 100, key="depth", width=160)
+        usual, label = str(SIZE) if kind else "all", "Limit of questions"
+        options["limit"] = st.number_input(label, 1, MAX_LIMIT, None, placeholder=usual, key="limit")
         if kind:
-            seed = st.number_input("Draw", 1, MAX_LIMIT, None, key="draw", placeholder="default", width=120)
+            options["seed"] = st.number_input("Draw", 1, MAX_LIMIT, SEED, key="draw", width=120)
             if offered := service.conditions:
-                only = st.multiselect("Only pages of", offered, key="asked_pages", width=320)
+                options["only"] = st.multiselect("Only pages of", offered, key="asked_pages", width=320)
     if st.button("Evaluate", type="primary", key=f"evaluate {context.name}"):
-        evaluation = EvaluationChoices(
-            None if queries or chosen in (_OWN, _ASKED) else chosen,
-            tuple(pipelines),
-            int(depth),
-            limit,
-            tuple(only),
-            seed,
-        )
+        options["test_set"] = None if queries or chosen in (_OWN, _ASKED) else chosen
         files: dict[Role, list[Upload]] = {"queries": queries, "qrels": qrels, "run": runs}
-        started(lambda: start_evaluation(context.workplace(), evaluation, files))
+        started(lambda: start_evaluation(context.workplace(), options, files))
 
 
 def choose_pipelines(service: SearchService, available: list[str]) -> list[str]:

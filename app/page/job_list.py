@@ -9,7 +9,7 @@ from contextlib import suppress
 import streamlit as st
 
 from linkseek.app.background.jobs import Job, Jobs
-from linkseek.app.page.elements import show, show_error
+from linkseek.app.page.elements import show, shown_errors
 from linkseek.app.rendering.html_templates import plain_label
 from linkseek.indexer.program.errors import LinkseekError
 from linkseek.indexer.program.text import counted
@@ -72,11 +72,8 @@ def _show_ended(jobs: Jobs, job: Job, link: Link) -> None:
 
 def started(start: Callable[[], Job]) -> None:
     """Start a job and draw the page again, with it; or show why it cannot be started."""
-    try:
+    with shown_errors("the job"):
         start()
-    except LinkseekError as error:
-        show_error(error.message, error.hint)
-    else:
         st.rerun()
 
 

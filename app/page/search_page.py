@@ -34,7 +34,7 @@ from linkseek.app.service import SearchService
 from linkseek.indexer.program.errors import LinkseekError
 from linkseek.retriever.queries import checked_question
 
-_LAST_VIEW, _TURN = "last view", "turn of suggestions"
+_LAST_VIEW = "last view"
 _TABLE = "table that led here"
 _CHOSEN, _NOTE, _ROWS = "chosen pipelines", "note on pipelines", "pipelines"
 
@@ -182,11 +182,9 @@ def suggest_questions(context: Context, service: SearchService, available: list[
         "Each pipeline ranks the same passages in its own way. Compare their results side by side, the "
         "words of your question in them, and the links between a passage and other articles.",
     )
-    suggestions = service.suggested.suggestions(st.session_state.get(_TURN, 0))
-    if suggestions:
+    if suggestions := service.suggested.suggestions():
         label = "Or try one of these"
         st.pills(label, suggestions, key="try", format_func=plain_label, on_change=ask_suggested)
-        st.button("Other questions", on_click=turn_suggestions)
     groups = service.pipelines.grouped(service.pipelines.offered(available))
     show("groups.html", groups=[(group, GROUPS[group], names) for group, names in groups.items()])
 
@@ -195,11 +193,6 @@ def ask_suggested() -> None:
     """Put the suggested question that was clicked into the form."""
     st.session_state.question = st.session_state["try"] or ""
     st.session_state["try"] = None
-
-
-def turn_suggestions() -> None:
-    """Suggest other questions."""
-    st.session_state[_TURN] = st.session_state.get(_TURN, 0) + 1
 
 
 def close_why() -> None:

@@ -7,7 +7,6 @@ candidate.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from linkseek.app.evaluation.judgements import JudgedNumbers, document_numbers
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import Options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.settings import Seed
@@ -249,7 +249,7 @@ def save_model(
     for name, values in figures.items():
         at = "  ".join(f"@{k} {100 * value:5.2f}" for k, value in zip(cutoffs, values, strict=True))
         print(f"{name:<{width}}  {at}")
-    print(f"{path}: {len(model.trees)} trees", file=sys.stderr)
+    log_line(f"{path}: {len(model.trees)} trees")
 
 
 def _without(ranking: Ranking, skipped: Mapping[str, int] | None) -> Ranking:

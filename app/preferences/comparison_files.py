@@ -8,8 +8,8 @@ Every change reads the file again under a lock, and publishes it atomically: nob
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -23,8 +23,7 @@ FILE = sets.COMPARISON
 _MAX_BYTES = 16 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class ListedComparison:
+class ListedComparison(NamedTuple):
     """A comparison in the list. problem: why it cannot be shown; else empty."""
 
     name: str

@@ -242,11 +242,8 @@ def sort_disagreements(found: Iterable[Disagreement]) -> list[Disagreement]:
 def overlap(a: Sequence[Hashable], b: Sequence[Hashable], depth: int) -> float:
     """The share of common ids in the first `depth` of both, or in the length of the shorter one; 0 to 1.
 
-    Two rankings without a result agree (1), one with results and one without do not (0). Raises ValueError if
-    depth is not positive.
+    Two rankings without a result agree (1), one with results and one without do not (0).
     """
-    if depth < 1:
-        raise ValueError(f"depth is {depth}, expected at least 1")
     both = min(depth, len(a), len(b))
     return len({*a[:both]} & {*b[:both]}) / both if both else float(len(a) == len(b))
 
@@ -256,10 +253,8 @@ def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float =
 
     p: the weight of deeper ranks, above 0 and below 1; with .9 the first ten have 86 % of the weight. What
     follows the end of a ranking is taken to agree as the part before it does. Two rankings without a result
-    agree (1), one with results and one without do not (0). Raises ValueError for another p.
+    agree (1), one with results and one without do not (0).
     """
-    if not 0 < p < 1:
-        raise ValueError(f"p is {p}, expected a number between 0 and 1")
     short, long = sorted((a, b), key=len)
     if not short:
         return 0.0 if long else 1.0

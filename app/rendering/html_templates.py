@@ -1,8 +1,7 @@
 """HTML of the pages: Jinja templates in which foreign text can only be text.
 
-Titles, passages, questions, names and messages come from outside. The environment escapes each value that a
-template prints, after removing characters that could deceive a reader (`harmless`); `Markup` is only made
-here, around parts that were escaped. The look is in `style.css`.
+Titles, passages, questions, names and messages come from outside; `Markup` is only made here, around parts
+that were escaped. The look is in `style.css`.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from linkseek.app.rendering import addresses
 from linkseek.app.report.charts import DARK, LIGHT
+from linkseek.app.report.render import escaping
 from linkseek.app.report.text import clean, day, moment, with_unit
 from linkseek.app.report.text import excerpt as beginning
 from linkseek.indexer.program.text import byte_size, counted, duration, harmless, short_duration
@@ -198,18 +197,7 @@ def _sentence(message: str) -> str:
     return message if re.search(r"[._/]", word) else message[:1].upper() + message[1:]
 
 
-def _finalize(value: Any) -> Any:
-    return harmless(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-_ENVIRONMENT = Environment(
-    loader=FileSystemLoader(Path(__file__).with_name("templates")),
-    autoescape=True,
-    undefined=StrictUndefined,
-    finalize=_finalize,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_ENVIRONMENT = escaping(Path(__file__).with_name("templates"))
 _ENVIRONMENT.globals |= {
     "article_address": addresses.article_address,
     "index_address": addresses.index_address,

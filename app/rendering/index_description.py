@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from linkseek.app.report.text import day
 from linkseek.indexer.index import OpenIndex
@@ -24,8 +23,7 @@ Facts = list[tuple[str, str]]
 """Names and values."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedIndex:
+class ListedIndex(NamedTuple):
     """An index in a list. problem: why it cannot be opened; else it has a manifest."""
 
     name: str

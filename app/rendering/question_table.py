@@ -6,9 +6,9 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from linkseek.app.context.known_questions import Ground
 from linkseek.app.evaluation.by_question import (
@@ -155,8 +155,7 @@ _PROPERTIES = {
 """The analyses by a number, in the order of the report's charts."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionGroup:
+class QuestionGroup(NamedTuple):
     """Questions of one kind. label: for people."""
 
     label: str
@@ -192,8 +191,7 @@ _CELL = 2.0  # points that are nearer than this have one place
 _GOLDEN = math.pi * (3 - math.sqrt(5))
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """A question at its place. faint: not among those in the table."""
 
     x: float

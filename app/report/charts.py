@@ -1,8 +1,7 @@
 """The charts of an evaluation, as SVG, for the report and the pages.
 
 Colours are custom properties of the page, so that one SVG follows the reader's scheme; `LIGHT` and `DARK` are
-the colours of series in the two schemes. Series differ in colour, dash and marker. The libraries are large,
-so they are imported when the first chart is drawn.
+the colours of series in the two schemes. Series differ in colour, dash and marker.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ import re
 import textwrap
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from linkseek.app.evaluation.results import Binned, Results
 from linkseek.app.report import text
 from linkseek.app.report.text import clean
 
-if TYPE_CHECKING:
-    import altair as alt
+Chart = dict[str, Any]
+"""A specification of Vega-Lite, or a layer of one."""
 
 MARKED = frozenset(digit * 10**power for power in range(7) for digit in (1, 2, 5))
 """The depths at which curves have markers, besides the last one."""
@@ -42,10 +41,8 @@ _LEGEND_COLUMNS = 2
 _FEW = 5  # questions of a bin, below which its values are faint
 
 
-def curves_chart(results: Results) -> alt.LayerChart:
+def curves_chart(results: Results) -> Chart:
     """The measure at every depth, on a logarithmic axis. The results must have curves."""
-    import altair as alt
-
     curves = results.curves
     measure, last = curves.measure, curves.ks[-1]
     rows = [
@@ -61,21 +58,17 @@ def curves_chart(results: Results) -> alt.LayerChart:
     ]
     ticks = [k for k in curves.ks if k in MARKED or k == last]
     title = "k: number of results (logarithmic scale)"
-    x = alt.X(
-        "x:Q",
-        scale=alt.Scale(type="log", domain=[1, max(last, 2)], nice=False),
-        axis=alt.Axis(values=ticks, format=",d", title=_wrapped(title), grid=False),
-    )
-    base = alt.Chart().encode(x=x, y=_y(measure, rows))
-    lines = base.mark_line(strokeWidth=2).encode(description="pipeline:N", **_series(results))
-    points = _points(base, results).transform_filter("datum.marked")
+    axis = {"values": ticks, "format": ",d", "title": _wrapped(title), "grid": False}
+    scale = {"type": "log", "domain": [1, max(last, 2)], "nice": False}
+    places = {"x": _quantity("x", scale=scale, axis=axis), "y": _y(measure, rows)}
+    looks = _series(results) | {"description": _nominal("pipeline")}
+    lines = {"mark": {"type": "line", "strokeWidth": 2}, "encoding": places | looks}
+    points = _points(places, results) | {"transform": [{"filter": "datum.marked"}]}
     return _layered([lines, points], rows, f"{measure}@k")
 
 
-def bins_chart(results: Results, binned: Binned, *, with_legend: bool = True) -> alt.LayerChart:
+def bins_chart(results: Results, binned: Binned, *, with_legend: bool = True) -> Chart:
     """The main measure over bins of questions, with 95 % intervals; faint where questions are few."""
-    import altair as alt
-
     measure = results.main_measure
     heads = [
         f"{ends}|n = {bin_.queries:,}" for bin_, ends in zip(binned.bins, text.bin_ends(binned), strict=True)
@@ -96,25 +89,25 @@ def bins_chart(results: Results, binned: Binned, *, with_legend: bool = True) ->
         if share.mean is not None and share.low is not None and share.high is not None
     ]
     unit = ", %" if text.is_share(binned) else ""
-    x = alt.X(
-        "bin:N",
-        scale=alt.Scale(domain=heads, paddingInner=0.3),
-        axis=alt.Axis(labelExpr="split(datum.label, '|')", labelAngle=0, title=_wrapped(binned.label + unit)),
-    )
-    offset = alt.XOffset("pipeline:N", scale=alt.Scale(domain=_names(results)))
+    axis = {"labelExpr": "split(datum.label, '|')", "labelAngle": 0, "title": _wrapped(binned.label + unit)}
     ends = ("low", "high")
-    base = alt.Chart().encode(x=x, xOffset=offset, y=_y(measure, rows, ends), opacity=_faint())
-    whiskers = base.mark_rule(strokeWidth=2).encode(
-        y=_y(measure, rows, ends, "low:Q"), y2="high:Q", color=_series(results)["color"]
-    )
-    return _layered([whiskers, _points(base, results)], rows, measure, with_legend=with_legend)
+    places = {
+        "x": _nominal("bin", scale={"domain": heads, "paddingInner": 0.3}, axis=axis),
+        "xOffset": _nominal("pipeline", scale={"domain": _names(results)}),
+        "y": _y(measure, rows, ends),
+        "opacity": {"condition": {"test": "datum.few", "value": 0.35}, "value": 1.0},
+    }
+    interval = {"y": _y(measure, rows, ends, "low"), "y2": {"field": "high"}}
+    looks = interval | {"color": _series(results)["color"]}
+    whiskers = {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": places | looks}
+    return _layered([whiskers, _points(places, results)], rows, measure, with_legend=with_legend)
 
 
-def to_svg(chart: alt.LayerChart, alternative: str) -> str:
+def to_svg(chart: Chart, alternative: str) -> str:
     """The chart as an <svg> element. alternative: a sentence for readers who do not see it."""
-    import vl_convert
+    import vl_convert  # large, so only for a report with a chart
 
-    svg = vl_convert.vegalite_to_svg(chart.to_dict(validate=False))
+    svg = vl_convert.vegalite_to_svg(chart)
     head = f'class="chart" role="img" aria-label="{escape(clean(alternative))}"'
     svg = svg.replace('class="marks"', head, 1)
     # Layers without data are symbols without a name to a screen reader.
@@ -135,60 +128,53 @@ def _plotted(measure: str, value: float) -> float:
     return value * 100 if text.in_percent(measure) else value
 
 
-def _y(
-    measure: str, rows: Sequence[dict[str, Any]], keys: Sequence[str] = ("y",), field: str = "y:Q"
-) -> alt.Y:
+def _quantity(field: str, **more: Any) -> Chart:
+    return {"field": field, "type": "quantitative", **more}
+
+
+def _nominal(field: str, **more: Any) -> Chart:
+    return {"field": field, "type": "nominal", **more}
+
+
+def _y(measure: str, rows: Sequence[Chart], keys: Sequence[str] = ("y",), field: str = "y") -> Chart:
     """The axis of values, the same in all charts of a measure that is at most 1."""
-    import altair as alt
-
     values = [0.0, *(row[key] for row in rows for key in keys)]
-    scale = alt.Scale(domain=[min(values), max(*values, _plotted(measure, 1.0))])
-    return alt.Y(field, scale=scale, axis=alt.Axis(title=None, tickCount=6))
+    scale = {"domain": [min(values), max(*values, _plotted(measure, 1.0))]}
+    return _quantity(field, scale=scale, axis={"title": None, "tickCount": 6})
 
 
-def _series(results: Results) -> dict[str, Any]:
+def _series(results: Results) -> Chart:
     """Colour and dash of each pipeline, the same in all charts of the results."""
-    import altair as alt
-
     names = _names(results)
     colours = [_SERIES[i % len(_SERIES)] for i in range(len(names))]
     # One further after twelve series, when colours, markers and dashes would begin again together.
     dashes = [_DASHES[(i + i // 12) % len(_DASHES)] for i in range(len(names))]
     return {
-        "color": alt.Color("pipeline:N", scale=alt.Scale(domain=names, range=colours), title=None),
-        "strokeDash": alt.StrokeDash("pipeline:N", scale=alt.Scale(domain=names, range=dashes), title=None),
+        "color": _nominal("pipeline", scale={"domain": names, "range": colours}, title=None),
+        "strokeDash": _nominal("pipeline", scale={"domain": names, "range": dashes}, title=None),
     }
 
 
-def _points(base: alt.Chart, results: Results) -> alt.Chart:
+def _points(places: Chart, results: Results) -> Chart:
     """Markers with their words."""
-    import altair as alt
-
     names = _names(results)
     shapes = [_SHAPES[i % len(_SHAPES)] for i in range(len(names))]
-    shape = alt.Shape("pipeline:N", scale=alt.Scale(domain=names, range=shapes), title=None)
-    points = base.mark_point(size=60, filled=True, opacity=1)
-    return points.encode(color=_series(results)["color"], shape=shape, **_says())
-
-
-def _says() -> dict[str, Any]:
-    import altair as alt
-
-    return {"tooltip": alt.Tooltip("says:N", title=" "), "description": alt.Description("says:N")}
-
-
-def _faint() -> Any:
-    import altair as alt
-
-    return alt.condition("datum.few", alt.value(0.35), alt.value(1.0))
+    looks = {
+        "color": _series(results)["color"],
+        "shape": _nominal("pipeline", scale={"domain": names, "range": shapes}, title=None),
+        "tooltip": _nominal("says", title=" "),
+        "description": _nominal("says"),
+    }
+    return {
+        "mark": {"type": "point", "size": 60, "filled": True, "opacity": 1},
+        "encoding": places | looks,
+    }
 
 
 def _layered(
-    layers: Sequence[alt.Chart], rows: list[dict[str, Any]], measure: str, *, with_legend: bool = True
-) -> alt.LayerChart:
+    layers: Sequence[Chart], rows: Sequence[Chart], measure: str, *, with_legend: bool = True
+) -> Chart:
     """The layers as one chart of these rows, with the measure above its axis."""
-    import altair as alt
-
     title = {"text": text.label(measure), "color": _QUIET, "fontSize": 12, "anchor": "start"}
     words = {"labelColor": _QUIET, "titleColor": _QUIET}
     lines = {"gridColor": _GRID, "domainColor": _QUIET, "tickColor": _QUIET}
@@ -196,18 +182,18 @@ def _layered(
     limit = WIDTH // _LEGEND_COLUMNS - 60
     legend = {"orient": "bottom", "columns": _LEGEND_COLUMNS, "columnPadding": 24, "symbolSize": 100}
     legend |= {"labelColor": _INK, "labelFontSize": 12, "labelLimit": limit}
-    return alt.layer(
-        *layers,
-        data=alt.InlineData(values=rows),
-        width=WIDTH,
-        height=HEIGHT,
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-        background="transparent",
-        title=title | {"fontWeight": "normal"},
-        config={
+    return {
+        "layer": layers,
+        "data": {"values": rows},
+        "width": WIDTH,
+        "height": HEIGHT,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "background": "transparent",
+        "title": title | {"fontWeight": "normal"},
+        "config": {
             "font": "system-ui, sans-serif",
             "view": {"stroke": None},
             "axis": words | lines | sizes,
             "legend": legend if with_legend else {"disable": True},
         },
-    )
+    }

@@ -135,18 +135,14 @@ def _summary(folder: Path, name: str, stamp: tuple[int, int]) -> Summary:
     )
 
 
-class AskedQuestions:
-    """The questions of all reports in a folder, including reports that are added later."""
+def find_asked(results: Path, index: str, question: str) -> Known:
+    """The answers and judgements of a question, from the newest report in a folder that has any.
 
-    def __init__(self, results: Path, index: str) -> None:
-        """index: judgements of the passages and documents of any other index are ignored."""
-        self._results, self._index = results, index
-
-    def find(self, question: str) -> Known:
-        """The answers and judgements of a question, from the newest report that has any."""
-        reports = _newest_first(self._results)[:_MAX_SUMMARIES]
-        found = (_find(self._results, name, stamp, self._index, question) for name, stamp in reports)
-        return next(filter(None, found), Known())
+    index: judgements of the passages and documents of any other index are ignored.
+    """
+    reports = _newest_first(results)[:_MAX_SUMMARIES]
+    found = (_find(results, name, stamp, index, question) for name, stamp in reports)
+    return next(filter(None, found), Known())
 
 
 def find_in_report(results: Path, report: str, index: str, question: str) -> Known:

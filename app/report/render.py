@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -40,8 +40,7 @@ class ReportSection:
     folder: Path = TEMPLATES
 
 
-@dataclass(frozen=True, slots=True)
-class ReportDocument:
+class ReportDocument(NamedTuple):
     """A title, a part before the first section, and the sections."""
 
     title: str
@@ -103,17 +102,22 @@ def _finalized(value: Any) -> Any:
     return value if isinstance(value, Markup) else harmless(str(value))
 
 
-@cache
-def environment(folder: Path) -> Environment:
-    """What templates of a folder, or of the report, are rendered by."""
-    environment = Environment(
-        loader=FileSystemLoader([folder, TEMPLATES]),
+def escaping(*folders: Path) -> Environment:
+    """What templates of folders are rendered by: what they print is escaped, without deceiving characters."""
+    return Environment(
+        loader=FileSystemLoader(folders),
         autoescape=True,
         finalize=_finalized,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+@cache
+def environment(folder: Path) -> Environment:
+    """What templates of a folder, or of the report, are rendered by."""
+    environment = escaping(folder, TEMPLATES)
     environment.globals |= {"text": text, "counted": counted, "to_svg": to_svg}
     environment.filters |= {
         "clean": text.clean,

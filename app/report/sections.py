@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from linkseek.app.evaluation.by_question import compare_questions, missed_pages, sort_questions
 from linkseek.app.evaluation.results import Binned, Comparison, Results
@@ -15,15 +14,11 @@ from linkseek.app.report import charts, tables, text
 from linkseek.app.report.render import ReportSection
 from linkseek.app.report.tables import ReportTable
 
-if TYPE_CHECKING:
-    import altair as alt
-
 _SHORT_LIST = 15  # pairs of six pipelines
 _MAX_QUESTIONS = 20  # of a pair
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(NamedTuple):
     """A chart, and the same numbers as a table, which is shown on demand.
 
     chart: draws it. alternative: describes the chart in a sentence. omitted: the
@@ -32,7 +27,7 @@ class Figure:
 
     title: str
     alternative: str
-    chart: Callable[[], alt.LayerChart]
+    chart: Callable[[], charts.Chart]
     table: ReportTable
     omitted: int = 0
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from linkseek.app.evaluation.by_question import Row
 from linkseek.app.evaluation.results import Binned, Comparison, Group, Results, Share
@@ -14,8 +13,7 @@ BETTER, WORSE = "†", "‡"
 _NONE = Share(mean=None, low=None, high=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """A cell of a table. kind: a "name" is of a pipeline, "data" any foreign text.
 
     best: in bold. interval: shown below or after the text. bar: the interval, drawn. mark: one that is
@@ -30,16 +28,14 @@ class Cell:
     mark: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """The head of a column. numeric: its cells are aligned to the right."""
 
     text: str
     numeric: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ReportTable:
+class ReportTable(NamedTuple):
     """Rows with a cell for each column.
 
     headers: how many cells at the left name their row. grouped: rows with the same first cell belong

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from linkseek.indexer.program.errors import LinkseekError
 from linkseek.indexer.program.progress import part_of
@@ -57,8 +57,7 @@ class _Job:
     ended: int = 0
 
 
-@dataclass(frozen=True)
-class _Slice:
+class _Slice(NamedTuple):
     job: _Job
     begin: int
     end: int

@@ -8,7 +8,6 @@ is then `http://HOST:8000/PREFIX`. Anserini's REST contract is version 1 (its us
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -72,7 +71,7 @@ async def retrieve(body: Retrieve, searches: Searches, notes: Noted) -> Json:
     if body.topk_retrieval is None and body.topk_rerank is None:
         found, form = await searches.ask(body.queries, body.topk or _TOPK, notes=notes), _document
     else:
-        k, form = body.topk_rerank or _TOPK, _contents
+        k, form = body.topk_rerank or _TOPK, lambda hit: hit.contents
         found = await searches.ask(body.queries, k, candidates=max(body.topk_retrieval or 10, k), notes=notes)
     return Json({"result": [_scored(one, [*map(form, one.hits)], body.return_scores) for one in found]})
 
@@ -82,10 +81,6 @@ def _scored(found: Answer, documents: list[Any], scores: bool | None) -> list[An
         return documents
     pairs = zip(documents, found.hits, strict=True)
     return [{"document": document, "score": hit.score} for document, hit in pairs]
-
-
-def _contents(hit: AnswerHit) -> Any:
-    return hit.contents
 
 
 def _document(hit: AnswerHit) -> Any:
@@ -102,12 +97,11 @@ class Access(Body):
 @router.post("/access", response_model=dict[Result, list[reading.Page | None]])
 async def access(body: Access, searches: Searches) -> Json:
     """ASearcher: the page behind each link, null for one that is not in the index."""
-    pages = await asyncio.to_thread(searches.indexes.named().with_newest, partial(_access, body.urls))
-    return Json({"result": pages})
 
+    def read(service: SearchService) -> list[reading.Page | None]:
+        return [reading.page(service, url) for url in body.urls]
 
-def _access(urls: Sequence[str], service: SearchService) -> list[reading.Page | None]:
-    return [reading.page(service, url) for url in urls]
+    return Json({"result": await asyncio.to_thread(searches.indexes.named().with_newest, read)})
 
 
 class ZeroSearch(Body):
@@ -157,14 +151,6 @@ async def rllm(body: Rllm, searches: Searches, notes: Noted) -> Json:
 async def health() -> Json:
     """rllm, ReSearch: whether the service answers, below the address that these clients are given."""
     return Json({"status": "healthy"})
-
-
-@router.get("/rllm/stats", response_model=dict[str, str | int], name="rllm_stats")
-async def stats(searches: Searches) -> Json:
-    """rllm: the pipeline and the size of the index."""
-    served = searches.indexes.named()
-    method, passages = served.pipeline_name(None), len(served.service.index.passages)
-    return Json({"method": method, "num_documents": passages, "waiting": searches.batches.waiting})
 
 
 class FlashRag(Body):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -146,11 +146,6 @@ class ServedIndexes:
         self._over = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="indexes", daemon=True)
 
-    @property
-    def all(self) -> Mapping[str, ServedIndex]:
-        """Name -> index, the default first."""
-        return self._served
-
     def named(self, name: str | None = None) -> ServedIndex:
         """An index by its name, by default the first. Raises `NoSuchIndexError`."""
         if name is None:
@@ -162,7 +157,7 @@ class ServedIndexes:
     def described(self) -> Described:
         """The pipelines of each index, the default first, each with a short description."""
         listed = {}
-        for name, served in self.all.items():
+        for name, served in self._served.items():
             names = dict.fromkeys([served.pipeline_name(None), *served.pipelines])
             listed[name] = {pipeline: served.service.pipelines.describe(pipeline) for pipeline in names}
         return {"indexes": listed}

@@ -51,8 +51,9 @@ class _Server(MCPServer[Any]):
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         try:
-            if known := self._tool_manager.get_tool(name):
-                check_names(arguments, known.parameters.get("properties", {}))
+            for known in await self.list_tools():
+                if known.name == name:
+                    check_names(arguments, known.input_schema.get("properties", {}))
             return await super().call_tool(name, arguments, context)
         except UsageError as error:
             raise _told(error) from None

@@ -7,17 +7,13 @@ for each line.
 
 from __future__ import annotations
 
-import errno
-import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import orjson
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -27,6 +23,7 @@ from prometheus_client import (
     generate_latest,
 )
 
+from linkseek.app.context.asked import append_line, log_record
 from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.program.log import log_line
 
@@ -64,9 +61,6 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-_BYTES = 10 << 20
-
-
 class RequestLog:
     """The log of one process, written in its event loop."""
 
@@ -82,30 +76,15 @@ class RequestLog:
 
     def write(self, facts: Mapping[str, Any]) -> None:
         """Write one line, with the time before the facts."""
-        entry, option = {"time": datetime.now(UTC), **facts}, orjson.OPT_NON_STR_KEYS
-        line = orjson.dumps(entry, option=option | orjson.OPT_APPEND_NEWLINE)
+        line = log_record(facts)
         try:
             if self._path is None:
                 print(line.decode(), end="", file=self._stdout, flush=True)
             else:
-                _append(self._path, line)
+                append_line(self._path, line)
         except (OSError, ValueError) as error:
             self._on_lost()
             if self._path and not self._is_reported:
                 self._is_reported = True
                 with suppress(OSError):
                     log_line(f"{self._path}: {error}; lines are lost, but requests are answered")
-
-
-def _append(path: Path, line: bytes) -> None:
-    """Add a line to a file, completely or not at all; a large file becomes PATH.1, and a new one begins."""
-    if path.exists() and path.stat().st_size + len(line) > _BYTES:
-        path.replace(path.with_name(f"{path.name}.1"))
-    with path.open("ab", buffering=0) as file:
-        size = file.seek(0, os.SEEK_END)
-        try:
-            if file.write(line) < len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError:
-            file.truncate(size)
-            raise

@@ -8,7 +8,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import threading
 from http import HTTPStatus
 
@@ -21,6 +20,7 @@ from linkseek.app.serving.gate import problem
 from linkseek.app.serving.options import ServeOptions
 from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.program.limits import allow_open_files
+from linkseek.indexer.program.log import log_line
 
 _BACKLOG = 2048
 _HEADER_SECONDS = 15.0
@@ -139,7 +139,7 @@ def run(application: Application, listening: socket.socket, options: ServeOption
     Requests that were begun are answered, within the time limit. The process ends at most seconds later.
     """
     with contextlib.suppress(OSError):  # a closed or full output is no reason not to start
-        print(f"Linkseek answers at {address(listening)}. Ctrl-C ends it.", file=sys.stderr, flush=True)
+        log_line(f"Linkseek answers at {address(listening)}. Ctrl-C ends it.")
     allow_open_files()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     # uvicorn raises signals again at its end, which then is a success

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from linkseek.indexer.program.settings import Settings
 from linkseek.retriever.ranking import Query
@@ -31,8 +31,7 @@ class Places:
         return f"in {self.data}" if self.data else "in a data folder (none is given)"
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     """A missing part of a source. download: whether `--download` gets it; size: bytes, None where unknown."""
 
     missing: str

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 import orjson
 
 from experiments.packing import multihop
-from experiments.packing.held_out import archwiki_pages, held_out, libreoffice_pages
+from experiments.packing.held_out import archwiki_pages, held_out, libreoffice_pages, manuals
 from experiments.packing.originals import Originals
 from experiments.packing.rows import Files, Row, collection, document_row, question_row
 from experiments.packing.two_steps import two_steps
@@ -225,6 +225,7 @@ MAKERS: dict[str, Callable[[Originals], Files]] = {
     "libreoffice-two-steps": lambda originals: two_steps(
         "libreoffice-two-steps", libreoffice_pages(originals)
     ),
+    "manuals-two-steps": lambda originals: two_steps("manuals-two-steps", manuals(originals), 300),
     "msmarco-dl19": msmarco_dl19,
     "musique": multihop.musique,
     "nq-gold": nq_gold,

@@ -19,6 +19,7 @@ import hashlib
 import io
 import lzma
 import re
+import shutil
 import tarfile
 import tempfile
 from collections import Counter
@@ -30,6 +31,7 @@ from experiments.packing.originals import Originals
 from experiments.packing.rows import Files, Row, question_row
 from linkseek.indexer.documents import Document, Link, Section
 from linkseek.indexer.readers.html.html_pages import HtmlReader
+from linkseek.indexer.readers.reader import parse_at
 from linkseek.retriever.search.runs import encode_id
 
 MAX_PAGES = 5
@@ -39,6 +41,15 @@ _HEADING = re.compile(r"^== (.+?) ==\n*", re.MULTILINE)
 _DEB_ENTRY = 60
 """Bytes of the head of an entry in a Debian package, which is an archive of `ar`."""
 LIBREOFFICE = "libreoffice-help-en-us_7.4.7-1+deb12u14_all.deb"
+MANUALS = {
+    "libreoffice": (LIBREOFFICE, "help/en-US"),
+    "postgresql": ("postgresql-doc-15_15.20-0+deb12u1_all.deb", "html"),
+    "erlang": ("erlang-doc_25.2.3+dfsg-1+deb12u4_all.deb", "erlang-doc"),
+    "rust": ("rust-doc_1.63.0+dfsg1-2_all.deb", "html"),
+    "grass": ("grass-doc_8.2.1-1_all.deb", "html"),
+}
+"""Of each manual its package and the folder of its pages."""
+_SKIPPED = "rust-doc/html/alloc", "rust-doc/html/core", "rust-doc/html/src"  # again in `std`; code
 
 
 def archwiki_pages(originals: Originals) -> list[Document]:
@@ -48,11 +59,30 @@ def archwiki_pages(originals: Originals) -> list[Document]:
 
 def libreoffice_pages(originals: Originals) -> list[Document]:
     """The pages of LibreOffice's help in English, from Debian's package."""
-    with tempfile.TemporaryDirectory() as folder:
-        _unpack(originals.path(LIBREOFFICE).read_bytes(), Path(folder))
-        pages = next(Path(folder).rglob("help/en-US"))
-        reader = HtmlReader(pages)
-        outcomes = [outcome for record in reader.records() for outcome in reader.parse(record)]
+    return _packaged(originals, *MANUALS["libreoffice"])
+
+
+def manuals(originals: Originals) -> list[Document]:
+    """The pages of ArchWiki and of the manuals, with the names of these before their ids."""
+    corpora = {name: _packaged(originals, *manual) for name, manual in MANUALS.items()}
+    return [
+        replace(
+            page,
+            id=f"{name}/{page.id}",
+            links=tuple(replace(link, target=f"{name}/{link.target}") for link in page.links),
+        )
+        for name, pages in (corpora | {"archwiki": archwiki_pages(originals)}).items()
+        for page in pages
+    ]
+
+
+def _packaged(originals: Originals, package: str, folder: str) -> list[Document]:
+    with tempfile.TemporaryDirectory() as place:
+        _unpack(originals.path(package).read_bytes(), Path(place))
+        for name in _SKIPPED:
+            shutil.rmtree(Path(place, "usr/share/doc", name), ignore_errors=True)
+        reader = HtmlReader(next(Path(place).rglob(folder)))
+        outcomes = [outcome for record in reader.records() for outcome in parse_at(reader, record)]
     return [page for page in outcomes if isinstance(page, Document)]
 
 

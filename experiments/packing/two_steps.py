@@ -1,7 +1,7 @@
 """Questions of two steps over the links that editors set: a section that asks leads to a page that answers.
 
     NAME/docs.jsonl.zst          the pages with their sections and links
-    NAME/queries.test.jsonl.gz   40 questions; "path" names the two pages, "anchor" the link between them
+    NAME/queries.test.jsonl.gz   questions; "path" names the two pages, "anchor" the link between them
     NAME/qrels.test.txt          relevant: both pages
 
 The rule: a sentence of a section contains a link to another page, and that page has a section of `MIN_WORDS`
@@ -19,7 +19,8 @@ most; the links are drawn at random.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 
 from experiments.packing.held_out import row_of, within
 from experiments.packing.rows import Files, Row, collection
@@ -28,21 +29,21 @@ from linkseek.retriever.links.sentences import sentence_spans
 from linkseek.retriever.search.query_words import terms
 from linkseek.retriever.search.runs import encode_id
 
-COUNT = 40
 MIN_SENTENCE, MAX_SENTENCE = 8, 40
 MIN_WORDS = 20
 SEED = 1
 
 
-def two_steps(name: str, pages: Sequence[Document]) -> Files:
-    """The files of a corpus."""
+def two_steps(name: str, pages: Sequence[Document], count: int = 40) -> Files:
+    """The files of a corpus. count: of questions, at most."""
     draw, asked = random.Random(SEED), list[Row]()
     known = {page.id: page for page in pages}
-    candidates = [row for page in pages for row in _questions(page, known, draw)]
+    headings = cache(lambda id_: list(_headings(known[id_])))
+    candidates = [row for page in pages for row in _questions(page, known, headings, draw)]
     draw.shuffle(candidates)
     used: set[str] = set()
     for row in candidates:
-        if used.isdisjoint(row["path"]) and len(asked) < COUNT:
+        if used.isdisjoint(row["path"]) and len(asked) < count:
             used.update(row["path"])
             asked.append({"id": f"two-{len(asked) + 1:02}"} | row)
     documents = [row_of(within(page, known)) for page in pages]
@@ -50,15 +51,28 @@ def two_steps(name: str, pages: Sequence[Document]) -> Files:
     return collection(name, documents, "test", asked, judgements)
 
 
-def _questions(page: Document, known: dict[str, Document], draw: random.Random) -> Iterator[Row]:
+Headings = list[tuple[str, frozenset[str]]]
+"""The headings of a page that answers, and their words."""
+
+
+def _headings(page: Document) -> Iterator[tuple[str, frozenset[str]]]:
+    for heading, start, end in sections(page):
+        if len(page.text[start:end].split()) >= MIN_WORDS and terms(heading):
+            yield heading, terms(heading)
+
+
+def _questions(
+    page: Document, known: dict[str, Document], headings: Callable[[str], Headings], draw: random.Random
+) -> Iterator[Row]:
     """Those that the sections of a page ask."""
     for heading, start, end in sections(page):
-        words = terms(f"{heading} {page.text[start:end]}")
-        for first, last in sentence_spans(page.text[start:end]):
+        read = cache(partial(terms, f"{heading} {page.text[start:end]}"))
+        own_links = [link for link in page.links if link.start < end and link.end > start]
+        for first, last in sentence_spans(page.text[start:end]) if own_links else ():
             sentence = (start + first, start + last)
-            links = [x for x in page.links if x.start < sentence[1] and x.end > sentence[0]]
+            links = [x for x in own_links if x.start < sentence[1] and x.end > sentence[0]]
             if len(links) == 1 and links[0].target != page.id and links[0].target in known:
-                yield from _question(page, sentence, links[0], known[links[0].target], words, draw)
+                yield from _question(page, sentence, links[0], known[links[0].target], headings, read, draw)
 
 
 def _question(
@@ -66,37 +80,28 @@ def _question(
     sentence: tuple[int, int],
     link: Link,
     answering: Document,
-    words: frozenset[str],
+    headings: Callable[[str], Headings],
+    read: Callable[[], frozenset[str]],
     draw: random.Random,
 ) -> Iterator[Row]:
-    """One question at most. words: the words of the section that asks."""
+    """One question at most. headings: of a page. read: the words of the section that asks."""
     if link.start < sentence[0] or link.end > sentence[1]:
         return
     anchor = page.text[link.start : link.end]
     rest = page.text[sentence[0] : link.start], page.text[link.end : sentence[1]]
     names = terms(f"{anchor} {answering.title}")
-    headings = [
-        heading
-        for heading, start, end in sections(answering)
-        if len(answering.text[start:end].split()) >= MIN_WORDS
-        and terms(heading)
-        and terms(heading).isdisjoint(names | words)
-    ]
     length = len(" ".join(rest).split())
-    if (
-        not headings
-        or not MIN_SENTENCE <= length <= MAX_SENTENCE
-        or not names.isdisjoint(terms(" ".join(rest)))
-    ):
+    if not MIN_SENTENCE <= length <= MAX_SENTENCE or not names.isdisjoint(terms(" ".join(rest))):
         return
-    text = " ".join(f"{rest[0]}…{rest[1]}".split()).rstrip(".")
-    heading = draw.choice(headings)
-    yield {
-        "text": f'"{text}": what does the page on "…" say about {heading}?',
-        "answers": [answering.title],
-        "path": [page.id, answering.id],
-        "anchor": anchor,
-    }
+    asked = [heading for heading, words in headings(answering.id) if words.isdisjoint(names | read())]
+    if asked:
+        text = " ".join(f"{rest[0]}…{rest[1]}".split()).rstrip(".")
+        yield {
+            "text": f'"{text}": what does the page on "…" say about {draw.choice(asked)}?',
+            "answers": [answering.title],
+            "path": [page.id, answering.id],
+            "anchor": anchor,
+        }
 
 
 def sections(page: Document) -> Iterator[tuple[str, int, int]]:

@@ -28,7 +28,7 @@ ON_RAY = ("build", "evaluate", "mine", "mine-contrasts", "negatives", "search")
 PIPELINES = "pipelines.toml"
 """The file of the experiment's own pipelines, in its folder."""
 
-_PUBLISH_ONCE = ("convert", "distill", "export", "export-reranker", "shrink")
+_PUBLISH_ONCE = ("convert", "distill", "export", "shrink")
 """Commands whose folder is complete once it exists, and which refuse one that does."""
 
 _LOG_LINES = 20

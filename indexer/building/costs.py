@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.machine.devices import memory_bytes
@@ -138,8 +138,7 @@ BEFORE = "before"
 """The chain of documents and passages, before all others, which then run at the same time."""
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """The cost of a stage.
 
     chain: the stages that run one after another. used: while nothing else runs; the memory that it adds to

@@ -244,7 +244,8 @@ class TokenizingAhead:
             yield _gathered(block, chunks)
 
     def _submit(self, start: int, stop: int) -> list[Future[TokenRows]]:
-        chunks = [(low, min(low + CHUNK_ROWS, stop)) for low in range(start, stop, CHUNK_ROWS)]
+        size = max(min(CHUNK_ROWS, -(-(stop - start) // (self._processes or 1))), 1)
+        chunks = [(low, min(low + size, stop)) for low in range(start, stop, size)]
         if self._processes:
             return [self._executor.submit(_tokenize_here, *chunk) for chunk in chunks]
         return [self._executor.submit(_tokenize, *self._arguments, *chunk) for chunk in chunks]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import io
 import re
+from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
 from linkseek.indexer.program.errors import InputError
@@ -47,43 +48,48 @@ def as_utf8(stream: BinaryIO) -> BinaryIO:
     head = cast(io.BufferedReader, stream).peek(4)[:4]
     encoding = encoding_of(head)
     if encoding != "utf-8":
-        return io.BufferedReader(_Transcoded(stream, encoding), _CHUNK)
+        return io.BufferedReader(PieceStream(stream.name, _transcoded(stream, encoding)), _CHUNK)
     if head.startswith(codecs.BOM_UTF8):
         stream.read(len(codecs.BOM_UTF8))
     return stream
 
 
-class _Transcoded(io.RawIOBase):
-    """A stream of UTF-16 as UTF-8."""
+class PieceStream(io.RawIOBase):
+    """A stream of bytes that come in pieces."""
 
-    def __init__(self, stream: BinaryIO, encoding: str) -> None:
-        self.name = stream.name
-        self._stream = stream
-        self._encoding = encoding
-        self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._ready = b""
-        self._begun = self._ended = False
+    def __init__(self, name: str, pieces: Iterator[bytes]) -> None:
+        self.name = name
+        self._pieces = pieces
+        self._ready = memoryview(b"")
 
     def readable(self) -> bool:
         """Always true."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill `buffer`."""
-        while not self._ready and not self._ended:
-            piece = (
-                self._stream.read1(_CHUNK) if hasattr(self._stream, "read1") else self._stream.read(_CHUNK)
-            )
-            self._ended = not piece
-            try:
-                text = self._decoder.decode(piece, final=not piece)
-            except UnicodeDecodeError as error:
-                hint = "Save the file as UTF-8, or get it again."
-                raise InputError(f"{self.name}: damaged {self._encoding} ({error.reason})", hint) from None
-            if text and not self._begun:
-                text, self._begun = text.removeprefix("\ufeff"), True
-            self._ready = text.encode("utf-8", "replace")
+        """Fill `buffer`. Raises what the pieces raise, such as `InputError` for damage."""
+        while not self._ready:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._ready = memoryview(piece)
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]
         return count
+
+
+def _transcoded(stream: BinaryIO, encoding: str) -> Iterator[bytes]:
+    """The pieces of a stream of UTF-16 as UTF-8."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    read = getattr(stream, "read1", stream.read)  # returns available bytes before it raises
+    begun, piece = False, b" "
+    while piece:
+        piece = read(_CHUNK)
+        try:
+            text = decoder.decode(piece, final=not piece)
+        except UnicodeDecodeError as error:
+            hint = "Save the file as UTF-8, or get it again."
+            raise InputError(f"{stream.name}: damaged {encoding} ({error.reason})", hint) from None
+        yield (text if begun else text.removeprefix("\ufeff")).encode("utf-8", "replace")
+        begun = begun or bool(text)

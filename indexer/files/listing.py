@@ -40,7 +40,9 @@ class ListedFile:
         return f"{self.name}.html" if self.web else self.name
 
 
-_SUFFIX = re.compile(r"\.[A-Za-z]\w{0,9}\Z")
+_SUFFIX = re.compile(r"\.(?!(?:php\d?|aspx?|jspx?|cfm|cgi|shtml)\Z)[A-Za-z]\w{0,9}\Z")
+"""Not of what a server makes, which mirrors keep (pump.php)."""
+_SOURCE = re.compile(rb"<\?(?:php|=)|<%")  # of such a page
 _PAGE = re.compile(r"\.(?:x?html?|md)\Z", re.IGNORECASE)
 _WEB_PAGE = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*|<!--.*?-->\s*)*<(?:!doctype html|html|head|body|meta|title)\b",
@@ -48,16 +50,12 @@ _WEB_PAGE = re.compile(
 )
 
 
-def is_web_page(head: bytes) -> bool:
-    """Whether a file begins as a web page."""
-    return _WEB_PAGE.match(head) is not None
-
-
 def _begins_as_web_page(path: Path) -> bool:
     """Dumps of wikis and mirrors of sites name files as their pages: wiki/Water, index.php?id=3."""
     try:
         with path.open("rb") as file:
-            return is_web_page(file.read(1024))
+            head = file.read(1024)
+            return _WEB_PAGE.match(head) is not None and not _SOURCE.search(head)
     except OSError:
         return False  # which reading the file will report
 

@@ -26,6 +26,7 @@ from typing import Any, BinaryIO, NamedTuple
 import zstandard
 
 from linkseek.indexer.files.bzip2 import decompress_ahead
+from linkseek.indexer.files.encodings import PieceStream
 from linkseek.indexer.program.errors import InputError, raise_of_machine
 from linkseek.indexer.program.paths import check_file, is_inside
 from linkseek.indexer.program.text import escaped
@@ -86,7 +87,7 @@ class ArchiveError(InputError):
     """The file is an archive that has to be unpacked first."""
 
 
-class ByteSource(io.RawIOBase):
+class ByteSource(PieceStream):
     """A file's content, decompressed (.gz, .bz2, .zst, .xz, also of several streams one after another; .zip
     of one file, or with one corpus.jsonl).
 
@@ -98,40 +99,23 @@ class ByteSource(io.RawIOBase):
         """Open a file. Raises `InputError` if it does not exist, or is a folder, a pipe or a device."""
         check_file(path)
         self.path = path
-        self.name = str(path)  # also the name of a buffered stream over this one
         self.position = 0
         self._file: BinaryIO = path.open("rb")
         self._status = self._stat()
         self.size = self._status[0]
         self._hash = hashlib.sha256()
-        self._pieces = self._decompressed(self._file.read(_TAR_MARK.stop))
+        self._content = self._decompressed(self._file.read(_TAR_MARK.stop))
         self._file.seek(0)
-        self._ready = memoryview(b"")
-
-    def readable(self) -> bool:
-        """Always true."""
-        return True
+        super().__init__(str(path), self._content)  # also the name of a buffered stream over this one
 
     def sha256(self) -> str:
         """The hexadecimal hash of the bytes read so far."""
         return self._hash.hexdigest()
 
-    def readinto(self, buffer: Any) -> int:
-        """Fill `buffer`. Raises `InputError` for a damaged or truncated compressed stream."""
-        while not self._ready:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return 0
-            self._ready = memoryview(piece)
-        count = min(len(buffer), len(self._ready))
-        buffer[:count] = self._ready[:count]
-        self._ready = self._ready[count:]
-        return count
-
     def close(self) -> None:
         """Close the file."""
         if not self.closed:
-            self._pieces.close()
+            self._content.close()
             self._file.close()
         super().close()
 

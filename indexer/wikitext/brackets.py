@@ -16,7 +16,6 @@ from linkseek.indexer.wikitext.characters import GAP, literal
 from linkseek.indexer.wikitext.edits import Span, cut
 from linkseek.indexer.wikitext.link_targets import OTHER_SITES, TEMPLATES, LinkingPage, Resolve, Target
 from linkseek.indexer.wikitext.magic import function_of
-from linkseek.indexer.wikitext.names import is_picture
 from linkseek.indexer.wikitext.templates import rule_of, shape_of
 
 _DEEPEST = 20  # templates and links nested deeper are dropped: nobody reads them
@@ -133,22 +132,18 @@ def _is_running_text(source: str, opening: int, page: LinkingPage) -> bool:
 
 
 def _is_hidden(source: str, opening: int, end: int, target: Target) -> bool:
-    if target.hidden or (target.unknown and is_picture(source[opening:end], named=target.media)):
-        return True
-    return target.aside and not _ALONE.sub("", _line_around(source, opening, end)).strip()
+    if not target.aside:
+        return target.hidden
+    return not _ALONE.sub("", source[opening:end].join(_on_line(source, opening, end))).strip()
 
 
 _ALONE = re.compile(r"\[\[[^\[\]|\n]*\]\]|<!--.*?-->")
 
 
-def _line_around(source: str, start: int, end: int) -> str:
-    """The line that a piece is on, of a long one the piece and what is near it."""
-    after = source.find("\n", end, end + _NEAR)
-    return source[_line_start(source, start) : end + _NEAR if after < 0 else after]
-
-
-def _line_start(source: str, at: int) -> int:
-    return max(source.rfind("\n", max(at - _NEAR, 0), at) + 1, at - _NEAR, 0)
+def _on_line(source: str, start: int, end: int) -> tuple[str, str]:
+    """What is before and after a piece on its line, of a long one what is near."""
+    before, after = source[max(start - _NEAR, 0) : start], source[end : end + _NEAR]
+    return before.rpartition("\n")[2], after.partition("\n")[0]
 
 
 _NEAR = 200
@@ -162,7 +157,5 @@ def _count(source: str, start: int, end: int, page: LinkingPage) -> None:
     name = _DROPPED_NAME.match(source, start + 2)
     if name is None or rule_of(name[1], page.rules) is not None:
         return
-    before = source[_line_start(source, start) : start]
-    after = source[end : end + _NEAR].partition("\n")[0]
-    if any(_WORD.search(_IN_BRACKETS.sub("", piece)) for piece in (before, after)):
+    if any(_WORD.search(_IN_BRACKETS.sub("", piece)) for piece in _on_line(source, start, end)):
         page.dropped[TEMPLATES, name[1].partition(":")[0].strip()] += 1

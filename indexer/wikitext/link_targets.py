@@ -24,10 +24,6 @@ class Target:
     """Not shown if it has a line of its own: perhaps a category, or a link to another language."""
     reason: str = ""
     """Why there is no document, for the count of links that are dropped."""
-    unknown: bool = False
-    """Whether the part before a colon is no namespace that the wiki is known to have."""
-    media: bool = False
-    """Whether that part means files in another language."""
 
 
 Resolve = Callable[[str], Target]

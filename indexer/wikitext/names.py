@@ -1,4 +1,4 @@
-"""What MediaWiki calls things in each language: namespaces, redirects, magic words, options of pictures.
+"""What MediaWiki calls things in each language: namespaces, redirects, magic words.
 
 An export names its namespaces once, in their current names, while pages go on to use aliases, older names and
 names in other languages. `names.json` has them all, of 400 languages, and the codes of wikis that differ from
@@ -81,28 +81,3 @@ def magic_words() -> dict[str, str]:
     """Magic words of all languages, folded, and MediaWiki's names for them: "nompage" -> "pagename"."""
     words = {alias: word for word, aliases in _data()["words"].items() for alias in aliases}
     return {fold(alias.rstrip("：")): word for alias, word in words.items() if word != "redirect"}
-
-
-@cache
-def _picture_options() -> re.Pattern[str]:
-    words = sorted(_data()["image"], key=len, reverse=True)
-    spelled = "|".join(re.escape(word).replace(r"\ ", "[ _]") for word in words if len(word) > 1)
-    pixels = "|".join(map(re.escape, sorted(_data()["pixels"], key=len, reverse=True)))
-    width = rf"x?\d+(?:x\d+)?\s*(?:{pixels})"
-    return re.compile(rf"\|\s*(?:{width}\s*[|\]]|(?:{spelled})\s*(?:\||(\])))", re.IGNORECASE)
-
-
-_MEDIA = re.compile(
-    r"\.(?:jpe?g|png|gif|svg|webp|tiff?|bmp|xcf|djvu|pdf|og[gva]|oga|opus|webm|mp[34]|wav|flac|midi?|stl)\s*\Z",
-    re.I,
-)
-
-
-def is_picture(link: str, *, named: bool) -> bool:
-    """Whether the source of a link has what only a picture has: |250px|, |мини|, or A.jpg|thumb.
-
-    named: whether its namespace is the file namespace in some language: then A.jpg is enough.
-    """
-    file = _MEDIA.search(link.partition("|")[0].rstrip("]")) is not None
-    option = _picture_options().search(link)
-    return (named and file) or (option is not None and (file or not option[1]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -14,6 +13,7 @@ from pydantic import Field
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import MoreHelp, Options, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.store.outputs import check_replaceable
@@ -89,10 +89,7 @@ def main(argv: Sequence[str]) -> None:
     seconds = time.monotonic() - began
     names = "+".join(str(scorer.identity["name"]) for scorer in scorers)
     write_run(options.output, ranking, lambda rows: [candidates.id(int(row)) for row in rows], tag=names)
-    print(
-        f"{options.output}: {len(queries):,} questions, {pairs:,} pairs in {seconds:,.1f} s "
-        f"({pairs / seconds:,.0f}/s)",
-        file=sys.stderr,
-    )
+    done = f"{len(queries):,} questions, {pairs:,} pairs in {seconds:,.1f} s ({pairs / seconds:,.0f}/s)"
+    log_line(f"{options.output}: {done}")
     for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+        log_line(f"note: {note}")

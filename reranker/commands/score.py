@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from linkseek.indexer.machine.devices import Precision
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import MoreHelp, Options, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.reranker.models.bases import CROSS_ENCODER
@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> None:
                 advance(len(block))
 
         count = write_lines(options.output, lines())
-    print(f"{options.output}: {count:,} pairs with the scores of {options.model}", file=sys.stderr)
+    log_line(f"{options.output}: {count:,} pairs with the scores of {options.model}")
 
 
 def scored(pairs: Sequence[Pair], scorer: PairScorer) -> Iterator[Pair]:

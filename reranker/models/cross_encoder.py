@@ -101,7 +101,7 @@ def token_rows(encodings: Iterable[Encoding]) -> TokenRows:
 
 def load_cross_encoder(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
     """A cross-encoder from token ids to one score. Raises `InputError` for another kind of model."""
-    from linkseek.reranker.models.first_token import read_first_token
+    from linkseek.retriever.models.backends.layers import read_first_token
     from linkseek.retriever.models.backends.torch_engine import ModuleChain
 
     if not is_cross_encoder(folder) and makes_vectors(folder):

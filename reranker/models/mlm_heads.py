@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import copy
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from linkseek.indexer.files.sharing import share
 from linkseek.indexer.program.errors import InputError
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 MLM_HEAD = "mlm_head.safetensors"
 
 
-@dataclass(frozen=True)
-class MlmHead:
+class MlmHead(NamedTuple):
     """From the token vectors [m, H] to scores of all words [m, vocabulary].
 
     name: the library's name for it within its model, such as cls. is_new: whether it is untrained.

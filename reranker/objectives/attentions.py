@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.encoding.batches import token_batches
 from linkseek.indexer.machine.devices import cuda_devices
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.links.sentences import Span
@@ -86,9 +87,11 @@ class Attentions:
         tokens = [self._tokenize(text) for text, _ in texts]
         anchors = [_tokens_of(row, span) for row, (_, span) in zip(tokens, texts, strict=True)]
         lengths = [len(row["input_ids"]) for row in tokens]
-        order = sorted((i for i in range(len(texts)) if anchors[i].any()), key=lambda i: (lengths[i], i))
+        read = [i for i in range(len(texts)) if anchors[i].any()]
+        squares = np.array([lengths[i] ** 2 for i in read], np.int64)
         with _one_thread():
-            for batch in _batches(order, lengths, _MAX_WEIGHTS[self._device.type]):
+            for places in token_batches(squares, _MAX_WEIGHTS[self._device.type]):
+                batch = [read[place] for place in places]
                 weights = self._weights([tokens[i] for i in batch], [anchors[i] for i in batch])  # [B, L]
                 for i, row in zip(batch, weights, strict=True):
                     attended[i] = _attended(tokens[i], row[: lengths[i]])
@@ -126,18 +129,6 @@ class Attentions:
 def open_attentions(name: str) -> Attentions:
     """The encoder of a folder or a name of the Hub; opened once a process."""
     return Attentions(name)
-
-
-def _batches(order: list[int], lengths: list[int], limit: int) -> Iterator[list[int]]:
-    """Neighbours in an ascending order of lengths, as many as fit into a limit of B * L * L."""
-    batch: list[int] = []
-    for i in order:
-        if batch and (len(batch) + 1) * lengths[i] ** 2 > limit:
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch
 
 
 def _real(tokens: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,8 +57,7 @@ class Mention:
         return " ".join(self.sentence[self.start : self.end].split())
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """A candidate before the encoder has read its texts.
 
     texts: each with the span whose attentions are needed, or None for [CLS]. finish: makes the

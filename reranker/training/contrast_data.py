@@ -11,7 +11,6 @@ what came before.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.store.tables import Row
 from linkseek.reranker.contrasts import Contrast, TextPair, number_contrasts
 from linkseek.reranker.models.cross_encoder import token_rows
@@ -75,7 +75,7 @@ def _contrasts(paths: Sequence[Path]) -> Iterator[tuple[Contrast, Row]]:
             place = f"{path.name}, line {line:,}"
             yield contrast, {"place": place, "objective": contrast.objective, "file": file}
         if not line:
-            print(f"{path} has no contrasts and is skipped", file=sys.stderr)
+            log_line(f"{path} has no contrasts and is skipped")
 
 
 def draw_mix(files: NDArray[np.int64], weights: Sequence[float], seed: int) -> NDArray[np.int64]:

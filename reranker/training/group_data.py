@@ -10,7 +10,6 @@ Pairs are tokenised and padded exactly as `reranker.models` does it for scoring.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +27,7 @@ from linkseek.indexer.encoding.batches import TokenRows
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.store.tables import Row
 from linkseek.reranker.models.cross_encoder import token_rows
 from linkseek.reranker.pair_texts import UrlPlace
@@ -133,14 +133,14 @@ def _usable(
         else:
             lacking += 1
     if empty:
-        print(f"{empty:,} judgements of empty texts are skipped", file=sys.stderr)
+        log_line(f"{empty:,} judgements of empty texts are skipped")
     if not usable:
         raise InputError(
             f"none of {lacking:,} labelled pairs has a negative",
             "A re-ranker learns from both: linkseek negatives adds hard negatives.",
         )
     if lacking:
-        print(f"{lacking:,} pairs without a negative are skipped", file=sys.stderr)
+        log_line(f"{lacking:,} pairs without a negative are skipped")
 
 
 Pairs = list[tuple[str, str]]

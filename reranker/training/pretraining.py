@@ -7,7 +7,6 @@ learns alone.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from torch import Tensor, nn
 
 from linkseek.indexer.files.hashes import combined_sha256
 from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.progress import progress
 from linkseek.reranker.models.bases import find_start
 from linkseek.reranker.training.config import (
@@ -118,7 +118,7 @@ def _open_stage(config: PretrainConfig, settings: RerankerStageSettings, work: P
     """A stage with its contrasts; None, and a line on stderr, if it has no contrasts."""
     table, sha256 = open_contrasts(settings.contrasts, work)
     if not len(table):
-        print(f"stage {settings.name} has no contrasts and is skipped", file=sys.stderr)
+        log_line(f"stage {settings.name} has no contrasts and is skipped")
         return None
     chosen = draw_mix(table.files(), settings.weights, config.training.seed)
     sources = by_loss(table.objectives(), chosen, settings.loss)

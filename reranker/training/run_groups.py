@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -56,8 +56,7 @@ class _LazyContexts(Sequence[PairContext]):
         return self.read(self.rows[place])
 
 
-@dataclass(frozen=True, slots=True)
-class RowGroup:
+class RowGroup(NamedTuple):
     """A group as rows, of documents or of passages."""
 
     query: str

@@ -110,7 +110,7 @@ def _check_rank(model: CrossEncoder, settings: CrossEncoderSettings) -> None:
             f"{settings.base} is made of adapters of rank {adapters.r} (alpha {adapters.lora_alpha}), and "
             f"the settings say {settings.lora_rank} (alpha {settings.lora_alpha})",
             "They are trained further, so set model.lora_rank and lora_alpha to theirs; for new ones on top "
-            "merge them first: linkseek export-reranker.",
+            "merge them first: linkseek export.",
         )
 
 
@@ -144,7 +144,7 @@ _ADAPTERS = """
 This folder contains low-rank adapters and the head. A full folder, which `CrossEncoder(path)` opens:
 
 ```sh
-linkseek export-reranker {folder} --output {folder}-full
+linkseek export {folder} --output {folder}-full
 ```
 """
 _MASKED = """

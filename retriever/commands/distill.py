@@ -13,7 +13,6 @@ of a question that they lack is spelled by shorter tokens.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -99,7 +98,7 @@ def main(argv: Sequence[str]) -> None:
     vectors *= (options.smoothing / (options.smoothing + shares[kept]))[:, None].astype(np.float32)
     vectors[np.isin(kept, special_tokens(encoder))] = 0
     _save(encoder, kept, vectors, options)
-    print(f"{options.output}: {len(vectors):,} tokens, {dimension} numbers each", file=sys.stderr)
+    log_line(f"{options.output}: {len(vectors):,} tokens, {dimension} numbers each")
 
 
 def token_vectors(encoder: BiEncoder, kept: NDArray[np.int64]) -> NDArray[np.float32]:

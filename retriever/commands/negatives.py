@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -16,6 +15,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import connected, worker_count
 from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.settings import Seed
@@ -100,7 +100,7 @@ def main(argv: Sequence[str]) -> None:
             )
         written = write_lines(options.output, map(pair_line, chain([first], pairs)))
     faults = "".join(f", {count:,} {fault}" for fault, count in sorted(counts.items()) if count)
-    print(f"{options.output}: {written:,} pairs of {len(queries):,} questions{faults}", file=sys.stderr)
+    log_line(f"{options.output}: {written:,} pairs of {len(queries):,} questions{faults}")
 
 
 def _pairs(

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,8 +85,7 @@ def hop_meaning(feature: str) -> str:
     return (OF_PASSAGE | OF_QUESTION | OF_GRAPH | OF_LEADS)[feature.rpartition(": ")[2]]
 
 
-@dataclass(frozen=True, slots=True)
-class HopCandidates:
+class HopCandidates(NamedTuple):
     """The candidates of one question, the results of the first stage first.
 
     rows: int64 [m]. values: float64 [m, F]. paths: the paths of candidates to which a better source leads.

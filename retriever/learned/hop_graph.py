@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
@@ -166,8 +165,7 @@ class Articles:
         return chosen
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(NamedTuple):
     """How a graph is altered. false: links that a passage gets. kept: the share of its own that it keeps."""
 
     false: int = 0

@@ -11,10 +11,9 @@ Symbols: Q questions, m candidates of a question, n of all questions, A articles
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,8 +80,7 @@ def meaning(feature: str) -> str:
     return (OF_EACH | OF_ALL | OF_LINKS)[feature.rpartition(": ")[2]]
 
 
-@dataclass(frozen=True, slots=True)
-class FusionCandidates:
+class FusionCandidates(NamedTuple):
     """The candidates of Q questions. rows: int64 [Q, m], each once, -1 in empty places, which come last.
 
     values: float64 [Q, m, F], the features in the order of `feature_names`; 0 in empty places.

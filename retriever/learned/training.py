@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,8 +81,7 @@ Measure = Callable[[Examples, NDArray[np.floating]], NDArray[Any]]
 """(examples, scores [n]) -> the values of each question at three depths, [Q, 3]."""
 
 
-@dataclass(frozen=True)
-class Trained:
+class Trained(NamedTuple):
     """Trees, and the values of held-back questions by the measure, [Q, 3]."""
 
     trees: list[Tree]

@@ -5,7 +5,7 @@ leads to.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,7 @@ from linkseek.retriever.ranking import Query
 _TRIES = 3  # of a link that gives no question
 
 
-@dataclass(frozen=True, slots=True)
-class LinkQuestion:
+class LinkQuestion(NamedTuple):
     """A question, the document that it is about, and the passage that it was taken from."""
 
     query: Query

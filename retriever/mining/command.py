@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -15,6 +14,7 @@ from linkseek.indexer.language.detection import Language
 from linkseek.indexer.machine.cluster import connected, worker_count
 from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import Options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.settings import Seed
@@ -84,7 +84,7 @@ def open_miner(index: OpenIndex, options: MiningOptions, mix: Mix[O]) -> Miner[O
         miner = Miner(index, mix, seed=options.seed, language=language, processes=processes)
         missing = miner.missing
     for line in missing:
-        print(f"mine: {line}; it is skipped", file=sys.stderr)
+        log_line(f"mine: {line}; it is skipped")
     return miner
 
 
@@ -115,9 +115,9 @@ def mine(
         if output:
             statistics, units = write_mined(miner, output, objective, total), f"{miner.unit}s"
             report |= statistics.to_json()
-            print(f"{output}: {statistics.written.total():,} {units} {report['written']}", file=sys.stderr)
+            log_line(f"{output}: {statistics.written.total():,} {units} {report['written']}")
             if statistics.without_negative and getattr(options, "negatives", None) not in (None, "none"):
-                print(f"{statistics.without_negative:,} {units} without a negative", file=sys.stderr)
+                log_line(f"{statistics.without_negative:,} {units} without a negative")
     if options.stats:
         with progress("counting"):
             report |= miner.counts() | corpus_counts(miner.source)

@@ -23,7 +23,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Self, TypeVar, get_type_hints
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,8 +120,7 @@ class Objective(ABC, Generic[T]):
         return (self.needs_links and source.missing_links) or f"finds no {self.unit}"
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(NamedTuple):
     """One pair or contrast in numbers.
 
     kind: its objective. query_words, positive_words: of the query and of the text that should score higher.

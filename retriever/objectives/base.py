@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,7 @@ from linkseek.retriever.mining.objective import Draws, Numbers, Objective, setti
 from linkseek.retriever.mining.pairs import Pair, pair_line, passage_context
 
 
-@dataclass(frozen=True, slots=True)
-class PairTexts:
+class PairTexts(NamedTuple):
     """The texts of a pair: the query, and the positive passage as the objective leaves it."""
 
     query: str

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.program.errors import MismatchError, UsageError
+from linkseek.indexer.program.errors import MismatchError
 from linkseek.retriever.ranking import Paths, Ranking
 
 
@@ -20,11 +20,9 @@ def reciprocal_rank(rankings: Sequence[Ranking], k: int, constant: float = 60.0)
     """Reciprocal rank fusion (Cormack, Clarke and Buettcher 2009): sum of 1 / (constant + rank).
 
     Ranks count from 1; scores do not matter. rankings: of the same queries in the same order,
-    depths may differ. Returns the k best, scores in float32 of a float64 sum. Raises
-    `MismatchError` if the queries differ, `UsageError` without rankings or for constant <= -1.
+    depths may differ. constant: above -1. Returns the k best, scores in float32 of a float64
+    sum. Raises `MismatchError` if the queries differ.
     """
-    if constant <= -1:
-        raise UsageError(f"fusion with a constant of {constant}", "It must be greater than -1.")
     return _sum(rankings, [reciprocal(ranking, constant) for ranking in rankings], k)
 
 
@@ -39,13 +37,8 @@ def weighted(rankings: Sequence[Ranking], weights: Sequence[float], k: int) -> R
     The worst passage of a ranking gets 0 from it, like one that it lacks; where all scores of a query are
     equal (or there is one passage), all get 1. rankings: of the same queries in the same order, depths may
     differ. weights: one a ranking, not negative. Returns the k best, scores in float32 of a float64 sum.
-    Raises `MismatchError` if the queries differ, `UsageError` without rankings or for invalid weights.
+    Raises `MismatchError` if the queries differ.
     """
-    if len(weights) != len(rankings) or not all(0 <= weight < np.inf for weight in weights):
-        raise UsageError(
-            f"{len(rankings)} rankings with the weights {list(weights)}",
-            "Give one weight for each ranking, 0 or above.",
-        )
     shares = [weight * stretched(ranking) for ranking, weight in zip(rankings, weights, strict=True)]
     return _sum(rankings, shares, k)
 
@@ -62,8 +55,6 @@ def stretched(ranking: Ranking) -> NDArray[np.float64]:
 
 def _sum(rankings: Sequence[Ranking], shares: Sequence[NDArray[np.float64]], k: int) -> Ranking:
     """Add up the shares [Q, k_i] of equal rows, query by query, and rank."""
-    if not rankings:
-        raise UsageError("fusion of no rankings", "Name at least one.")
     query_ids = rankings[0].query_ids
     for number, ranking in enumerate(rankings[1:], start=2):
         if ranking.query_ids != query_ids:

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import index
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -236,8 +236,7 @@ def qrels_lines(qrels: Qrels) -> Iterator[bytes]:
             yield f"{encode_id(query)} 0 {encode_id(document)} {value}\n".encode()
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedIds:
+class ResolvedIds(NamedTuple):
     """The rows of n ids of a run or of judgements, read both ways; int64 [n], -1 where unknown."""
 
     passages: NDArray[np.int64]

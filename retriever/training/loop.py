@@ -26,6 +26,8 @@ from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
 from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.program.errors import InputError, MachineError
+from linkseek.retriever.models.backends.layers import Pack, pack_layers, with_packings
+from linkseek.retriever.models.torch_modes import QuickOnCpu
 from linkseek.retriever.training import checkpoints
 from linkseek.retriever.training.checkpoints import Fingerprint, State
 from linkseek.retriever.training.config import OutputSettings, TrainingSettings
@@ -92,6 +94,7 @@ def train_steps(
         keep_freed_memory()
     if run.bfloat16:
         _multiply_in_bfloat16(task.model, accelerator.device.type)
+    pack = pack_layers(task.model, accelerator.device.type)
     resumed, state = checkpoints.newest_valid(folder, fingerprint), State()
     if resumed:
         checkpoints.load_weights(task.model, resumed)
@@ -107,7 +110,7 @@ def train_steps(
     sums: dict[str, Tensor] = {}
     checks, logged = _Checks(state), state.step
     with log as lines:
-        for places, inputs in _inputs(task, state.step, steps, resumed, run):
+        for places, inputs in _inputs(task, state.step, steps, resumed, run, pack):
             losses, norm = _gradients(task, model, inputs, run, training.clip)
             checks.add(state.step + 1, places, losses["loss"], norm)
             optimizer.step()
@@ -152,7 +155,8 @@ def _gradients(
     # Autocast keeps its copies of the weights, from one forward pass to the next, until the outermost ends.
     with too_little_memory(task.mini_batch_setting), torch.autocast(device.type, enabled=False):
         model.train()
-        losses = task.loss(model, send_to_device(inputs, device, non_blocking=True))
+        with QuickOnCpu() if device.type == "cpu" else nullcontext():
+            losses = task.loss(model, send_to_device(inputs, device, non_blocking=True))
         run.accelerator.backward(losses["loss"])
         norm = clip_gradients(model.parameters(), clip or inf)
     return losses, norm
@@ -197,13 +201,19 @@ class _Checks:
 
 
 def _inputs(
-    task: Task, step: int, steps: int, resumed: Path | None, run: Run
+    task: Task, step: int, steps: int, resumed: Path | None, run: Run, pack: Pack | None
 ) -> Iterator[tuple[list[str], Inputs]]:
-    """The places and inputs of each step from `step` on; a checkpoint's random states are restored first."""
+    """The places and inputs of each step from `step` on; a checkpoint's random states are restored first.
+
+    pack: of masks, done here for a GPU, which would have to be asked for them later.
+    """
     process, workers = run.accelerator.process_index, _workers(run.accelerator.device)
 
     def collate(samples: Sequence[Any]) -> tuple[list[str], Inputs]:
-        return [sample.place for sample in samples], task.collate(samples, epoch)
+        inputs = task.collate(samples, epoch)
+        if pack and run.accelerator.device.type != "cpu":
+            inputs = with_packings(inputs, pack)
+        return [sample.place for sample in samples], inputs
 
     while step < steps:
         epoch, done = divmod(step, len(task.batches))

@@ -67,6 +67,14 @@ class PairModel:
         """What the model reads of texts. task: `QUERIES` or `PASSAGES`. limit: of tokens; 0: the model's."""
         return dict(self.model.preprocess(texts, prompt=None, task=task, max_length=limit or None))
 
+    def together(self, pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The features of all pieces as one, padded to the longest."""
+        joined, padding = dict(pieces[0]), {"input_ids": self.model.tokenizer.pad_token_id}
+        for name in [name for name, value in joined.items() if isinstance(value, Tensor)]:
+            rows = [row for piece in pieces for row in piece[name]]
+            joined[name] = nn.utils.rnn.pad_sequence(rows, True, padding.get(name, 0))
+        return joined
+
     def read(self, prepared: nn.Module, features: Mapping[str, Any]) -> Tensor:
         """The vectors of texts, [b, d]. prepared: the model as the loop runs it."""
         vectors: Tensor = prepared(dict(features))["sentence_embedding"].float()

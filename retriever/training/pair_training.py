@@ -26,6 +26,7 @@ from linkseek.indexer.files.hashes import combined_sha256, file_sha256
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.progress import progress
 from linkseek.retriever.mining.pairs import Pair, read_pairs
+from linkseek.retriever.models.backends.layers import packable
 from linkseek.retriever.models.bases import has_two_towers, tower
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.folders import model_sha256
@@ -112,7 +113,12 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, P
         return pair_loss(prepared, inputs)
 
     counts = data.negatives, data.hard_negatives
-    collate = PairCollator(kind.features, text_format, *limits, *counts, training.seed, training.mini_batch)
+    # One pass reads queries and passages if it computes no padding.
+    is_one = type(kind) is PairModel and packable(model) and not (pair_loss.cached or has_two_towers(model))
+    collate = PairCollator(
+        kind.features, text_format, *limits, *counts, training.seed, training.mini_batch,
+        kind.together if is_one else None,
+    )  # fmt: skip
     dev = _dev_measure(config, kind)
     task = Task(model, pairs, batches, "pairs", collate, loss, dev, needs_contrast=teacher is None)
     kinds = ", ".join(f"{len(rows):,} {name or 'labelled'}" for name, rows in sources.items())

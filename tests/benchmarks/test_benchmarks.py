@@ -180,7 +180,7 @@ def test_a_benchmark_prints_ours_and_the_peers(name: str, options: list[str], sm
     run_benchmark(suite.benchmark(name), ["--rounds", "1", "--no-record", *options])
     printed = capsys.readouterr().out
     assert "ratio" in printed and "cores" in printed
-    kinds = ("attention: nested, packed", "attention: padded", "batches of 16,384 tokens")
+    kinds = ("attention: blocks, packed", "attention: padded", "batches of 16,384 tokens")
     assert [kind in printed for kind in kinds] == [name == "gpu_encoding"] * 3
     assert not list(ROOT.glob("benchmarks/results/*.tmp"))
 

@@ -21,7 +21,7 @@ def titles(page, pipeline):
 
 def test_comparing_and_sharing_and_going_back(application, page, settled):
     page.goto(application(pipelines=["bm25", "hybrid-weighted"]))
-    page.get_by_role("button", name="Other questions").wait_for()
+    page.get_by_text("Or try one of these").wait_for()
     page.get_by_label("Question", exact=True).fill(QUESTION)
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="bm25").wait_for()

@@ -25,7 +25,7 @@ def folders(application):
 
 def test_a_question_is_typed_and_the_one_before_and_after_it_are_asked(application, page, settled):
     page.goto(application(pipelines=["bm25"], k=5))
-    page.get_by_role("button", name="Other questions").wait_for()
+    page.get_by_text("Or try one of these").wait_for()
     question = page.get_by_label("Question", exact=True)
     question.wait_for()
     settled(page)

@@ -47,9 +47,7 @@ def forks() -> ForkServerContext:
 
     Their import takes longer than most of what the tests run.
     """
-    libraries = (
-        "pytest sentence_transformers peft faiss lightgbm pyarrow.compute scipy.special altair".split()
-    )
+    libraries = "pytest sentence_transformers peft faiss lightgbm pyarrow.compute scipy.special".split()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([*libraries, *(f"linkseek.{command.module}" for command in ALL.values())])
     with pytest.MonkeyPatch.context() as patch:

@@ -14,10 +14,10 @@ from linkseek.app.search import SearchOptions
 from linkseek.indexer.build import BuildOptions
 from linkseek.indexer.program.options import parse_config, parse_options
 from linkseek.reranker.commands import mine_contrasts
+from linkseek.reranker.commands.export import ExportOptions
 from linkseek.reranker.training.config import FinetuneConfig, PretrainConfig
 from linkseek.retriever.commands import mine
 from linkseek.retriever.commands.distill import DistillOptions
-from linkseek.retriever.commands.export import ExportOptions
 from linkseek.retriever.commands.negatives import NegativesOptions
 from linkseek.retriever.training.config import MlmConfig, TrainConfig
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from safetensors.numpy import save_file
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.models import Normalize, Pooling, Transformer
 from tokenizers import Tokenizer, models, pre_tokenizers
+from torch.nn import functional
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -20,6 +22,8 @@ from transformers import (
     BertModel,
     BertTokenizerFast,
 )
+
+from linkseek.retriever.models.backends.layers import back_to_back
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz0123456789:"]
 WORDS += ["##" + letter for letter in WORDS[5:]]
@@ -93,3 +97,18 @@ def _save_bert(folder: Path, model: type, seed: int, **options) -> Path:
                 weights.mul_(8)  # so that it matters what a token looks at, and in which order they stand
     made.save_pretrained(bert)
     return bert
+
+
+def attend_alone(query, key, value, packing, scale, dropout):
+    """Attention of packed sequences, one at a time: the twin of what runs on GPUs."""
+    pieces = zip(
+        *(x.tensor_split(packing.bounds[1:-1].cpu().long()) for x in (query, key, value)), strict=True
+    )
+    heads = ([x.transpose(0, 1) for x in piece] for piece in pieces)
+    options = {"scale": scale, "dropout_p": dropout}
+    results = (functional.scaled_dot_product_attention(*own, **options) for own in heads)
+    return torch.cat([result.transpose(0, 1) for result in results])
+
+
+BACK_TO_BACK = partial(back_to_back, attend=attend_alone)
+"""The packing of sequences of any length, for a CPU."""

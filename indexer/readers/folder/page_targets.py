@@ -30,7 +30,8 @@ _WEB = re.compile(r"(?:https?:)?//", re.I)
 _NUMBER = re.compile(r"\d{8,17}(?=\D)|\d\w*(?=[ _.-])")  # of a note of a slip box: "202001011200 Idea.md"
 _ID_OF_FILE = re.compile(r"(?:^|[ _-])([0-9a-f]{32}|\d{3,})\Z")  # of exports: "Valve 01ab...", "Valve_1003"
 _ID_IN_ADDRESS = re.compile(
-    r"(?<![0-9a-f])([0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})(?=[/?#]|\Z)|[?&]pageId=(\d+)|/spaces/[^/]+/pages/(\d+)|/display/[^/]+/([^/?#]+)",
+    r"(?<![0-9a-f])([0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})(?=[/?#]|\Z)|[?&]pageId=(\d+)"
+    r"|/spaces/[^/]+/pages/(?:[\w-]+/)?(\d+)|(?:/display/[^/]+/|/viewpage\.action\?(?:[^#]*&)?title=)([^/?#&]+)",
     re.I,
 )
 """Of Notion and Confluence; the last is a title."""
@@ -202,7 +203,8 @@ class Targets:
         """The pages that a path may mean, the most likely first; None where there is no such page."""
         yield self._at(page, path)
         if path.startswith("/"):
-            yield self._from_another_root(page, path)
+            roots = [root[root.index("/") : -1] for root in self.site]
+            yield from (self._from_another_root(page, root + path) for root in ["", *roots])
         if path.startswith("/") or self._inside(climb(page, path)) in self._others:
             return
         if self.facts.dialect in ("hugo", "obsidian") and path[0] != ".":
@@ -278,24 +280,22 @@ class Targets:
         return "/".join(parts[2 * climbed :]) if tuple(names) == self._above[-climbed:] else None
 
     def _from_another_root(self, page: str, path: str) -> str | None:
-        """The page that a path from the site's root means, if that root is not the folder's."""
-        folders = page.split("/")[:-1]
-        starts = ["/".join(folders[:depth]) for depth in range(1, len(folders) + 1)]
-        if folders and _LANGUAGE.fullmatch(folders[0]):
-            starts.append("en")  # for a page that is not translated
-        starts += ["src/pages", "docs"]  # of Docusaurus
-        for start in starts:
+        """The page that a path from the site's root means, if that root is not the folder's: below folders of
+        the page, of English (for a page that is not translated) or of Docusaurus; without the folder's own
+        path or a language, which have no folder; or as a page calls itself (of MDN)."""
+        folders, parts = page.split("/")[:-1], path.strip("/").split("/")
+        english = ["en"] if folders and _LANGUAGE.fullmatch(folders[0]) else []
+        own = ("/".join(folders[:depth]) for depth in range(1, len(folders) + 1))
+        for start in (*own, *english, "src/pages", "docs"):
             if found := self.find(start + path):
                 return found
-        parts = path.strip("/").split("/")
         for depth in range(1, len(parts) + 1):
-            rest, folder = "/".join(parts[depth:]), tuple(parts[:depth])
-            found = self.find(rest) if folder == self._above[-depth:] else None
-            if depth < len(parts) - 1:  # /en-US/docs/Web/CSS, of a page that calls itself Web/CSS
-                found = found or self.facts.addresses.get(rest.casefold())
-            if found:
+            rest = "/".join(parts[depth:])
+            found = self.find(rest) if tuple(parts[:depth]) == self._above[-depth:] else None
+            calls_itself = self.facts.addresses.get(rest.casefold()) if depth < len(parts) - 1 else None
+            if found := found or calls_itself:
                 return found
-        if len(parts) > 1 and _LANGUAGE.fullmatch(parts[0]):  # which has no folder
+        if len(parts) > 1 and _LANGUAGE.fullmatch(parts[0]):
             rest = "/".join(parts[1:])
             found = self.find(rest) or self._from_another_root(page, f"/{rest}")
             return found and self._in_language(found, parts[0])

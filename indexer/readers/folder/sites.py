@@ -6,17 +6,19 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from zlib import crc32
 
 from linkseek.indexer.program.paths import is_inside
 from linkseek.indexer.readers.folder.page_targets import Targets, path_in, without_scheme
 
-_SAMPLE = 2_000  # pages
+_SAMPLE = 2_000  # pages, and addresses of a host
 _BYTES = 1 << 18  # of each
-_ENOUGH = 5  # addresses of a host that are pages of the folder
-_NAMED = 2  # that also name the folder, if it has as many pages to name
-_ADDRESS = re.compile(rb"https?://([\w.-]+(?::\d+)?)(/[^\s\"'<>()\[\]{}|`]*)", re.I)
+_ENOUGH = 5  # pages that addresses below a root name
+_NAMED = 2  # of a root with two witnesses, if there are as many pages to name
+_DEEPEST = 8  # folders of an address that may be its root
+_ADDRESS = re.compile(rb"https?://([\w.-]+(?::\d+)?/[^\s\"'<>()\[\]{}|`]*)", re.I)
 
 
 def sample(names: Sequence[str], size: int) -> Sequence[str]:
@@ -37,36 +39,43 @@ def read_start(folder: Path, names: Sequence[str], size: int = _BYTES) -> Iterat
 
 
 def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], indexes: Sequence[str]) -> str:
-    """The roots, between blanks, of which most addresses in the pages are pages of the folder themselves.
+    """The roots, between blanks, below which most addresses in the pages are pages of the folder itself.
 
-    A few such addresses can be chance, unless they name the folder: https://acme.example/docs/guide in docs/.
-    A wiki of GitHub or GitLab has its own root on a host of many.
+    A few such addresses can be chance. They count if two witnesses speak for the root: that it ends with a
+    part of the folder's path (https://acme.example/docs/ of docs/; two of pump.wiki/ in .../pump/wiki/), and
+    that most addresses of its host are such pages; or that it is a wiki's, as the folder is.
     """
-    targets = Targets(pages, (), suffixes, indexes, above=folder.absolute().parts)
+    targets = Targets(pages, (), suffixes, indexes)
     addresses: dict[str, set[str]] = {}
     stated = Counter[str]()
-    own = frozenset(pages)
     named_by = min(_NAMED, max(len(pages) - 1, 1))
     for name, content in read_start(folder, sample(pages, _SAMPLE)):
         stated.update(_stated_roots(name, content[:_HEAD], targets))
-        for host, path in _ADDRESS.findall(content):
-            root, below = _divide((host + path).decode("utf-8", "replace"))
-            if below := path_in(below).strip("/").rstrip(".,;:"):
-                addresses.setdefault(root, set()).add(below)
-    roots = [root for root, count in stated.items() if count >= named_by or 2 * count > stated.total()]
-    wikis: list[tuple[int, str]] = []
-    for root, paths in addresses.items():
-        found = [targets.find(path) for path in paths]
-        named = [targets.resolve("", f"/{path}").target for path in paths]
-        named = [page for page, other in zip(named, found, strict=True) if not other and page in own]
-        hits = len(found) - found.count(None) + len(named)
-        most = 2 * hits > len(paths)
-        if _OF_WIKI.fullmatch(root):
-            wikis.append((hits if most else 0, root))
-        elif most and (len({*named}) >= named_by or len({*found} - {None}) >= _ENOUGH):
-            roots.append(root)
-    all_roots = sorted({*roots, *_own_wiki(folder, pages, wikis)})
-    return " ".join(root if root.startswith("/") else f"https://{root}" for root in all_roots)
+        for written in _ADDRESS.findall(content):
+            host, _, path = path_in(written.decode("utf-8", "replace")).rstrip("/.,;:").partition("/")
+            if path:
+                addresses.setdefault(host.lower(), set()).add(path)
+    wiki = any(re.fullmatch(r"(?:home|_sidebar|_footer)\.\w+", page, re.IGNORECASE) for page in pages)
+    roots = {root for root, count in stated.items() if count >= named_by or 2 * count > stated.total()}
+    for host, paths in addresses.items():
+        below: dict[str, list[str | None]] = {}
+        for path in sample([*paths], _SAMPLE):
+            for at in [0, *(match.end() for match in re.finditer("/", path))][:_DEEPEST]:
+                below.setdefault(f"{host}/{path[:at].lower()}", []).append(targets.find(path[at:]))
+        root, found = max(below.items(), key=lambda one: len(one[1]) - one[1].count(None))
+        hits, own = len(found) - found.count(None), {*found} - {None}
+        witnesses = _parts_named(folder, root) + (2 * hits > len(paths)) + 2 * (wiki and "/wiki" in root)
+        few = len(own) < named_by or (len(own) < _ENOUGH and witnesses < 2)
+        if 2 * hits >= len(found) and not few:
+            roots.add(root)
+    return " ".join(root if root.startswith("/") else f"https://{root}" for root in sorted(roots))
+
+
+def _parts_named(folder: Path, root: str) -> int:
+    """How many parts of a folder's path a root ends with; "pump.wiki" is two."""
+    own, below = folder.absolute().as_posix().lower(), root.partition("/")[2].replace("/-/wikis/", "/wiki/")
+    parts = [one.replace(".", "/").strip("/").split("/")[::-1] for one in (own, below)]
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*parts, strict=False)))
 
 
 _HEAD = 1 << 14  # bytes of a page in which it names its address
@@ -94,28 +103,10 @@ def _stated_roots(page: str, head: bytes, targets: Targets) -> set[str]:
     return roots
 
 
-def _own_wiki(folder: Path, pages: Sequence[str], wikis: Sequence[tuple[int, str]]) -> list[str]:
-    """The root that is this folder's, of (pages found, root); none in a folder that is no clone of a wiki."""
-    name = folder.absolute().name.lower()
-    if name.endswith(".wiki"):
-        return [root for _, root in wikis if f"/{name.removesuffix('.wiki')}/" in root]
-    tops = {page.rpartition(".")[0].lower() for page in pages}
-    found, root = max(wikis, default=(0, ""))
-    return [root] if found and tops & {"home", "_sidebar", "_footer"} else []
-
-
-_OF_WIKI = re.compile(r"[^/]++/(?:[^/]++/){2,9}?(?:-/wikis|wiki)/")
-
-
-def _divide(address: str) -> tuple[str, str]:
-    """(root in lower case, path below it): the root is the host, or the root of a repository's wiki."""
-    match = _OF_WIKI.match(address) or re.match("[^/]*/", address)
-    assert match is not None
-    return match[0].lower(), address[match.end() :]
-
-
 _VERSION = re.compile(
-    r"(?:v|version-)?\d+(?:\.\d+)*(?:\.x)?|latest|stable|next|current|main|master|dev|nightly", re.I
+    r"(?:[a-z]+-|v)?\d+(?:\.\d+)+(?:\.x)?(?:[-_.]?(?:alpha|beta|rc)[\d.]*)?|(?:v|version-)?\d{1,2}(?:\.x)?"
+    r"|latest|stable|next|current|main|master|dev|nightly|edge|lts",
+    re.IGNORECASE,
 )
 
 

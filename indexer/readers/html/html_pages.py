@@ -39,12 +39,12 @@ from linkseek.indexer.readers.folder.page_targets import (
 from linkseek.indexer.readers.folder.sites import read_start, sample
 from linkseek.indexer.readers.html.html_text import (
     MAIN,
-    check_cost,
     count_links,
     decode,
     expand_empty,
     heading_text,
     is_template,
+    parse_html,
     render,
     without,
 )
@@ -112,7 +112,7 @@ class HtmlReader(PageReader):
 
     def _opened(self, name: str, content: bytes) -> tuple[str, LexborHTMLParser, _Address]:
         source = _source(name, content)
-        tree = LexborHTMLParser(source)
+        tree = parse_html(source)
         return source, tree, _Address(name, self.targets(), tree)
 
     def lines(self, name: str, content: bytes) -> tuple[list[str], list[str]]:
@@ -150,14 +150,13 @@ _PANEL = re.compile(r"<!--\s*(End of |)Navigation Panel\s*-->")  # of LaTeX2HTML
 
 
 def _source(name: str, content: bytes) -> str:
-    """A page as HTML. Raises `InputError` for one that would take the parser too long."""
+    """A page as HTML."""
     source = decode(content)
     if name.lower().endswith(".xhtml") or source.lstrip().startswith("<?xml"):
         source = expand_empty(source)
     ends = _PANEL.findall(source)
     if ends.count("End of ") == ends.count(""):
         source = _PANEL.sub(lambda mark: "</nav>" if mark[1] else "<nav>", source)
-    check_cost(source)
     return source
 
 

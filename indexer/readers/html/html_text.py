@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import webencodings
-from selectolax.lexbor import LexborNode
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from linkseek.indexer.readers.folder.page_layout import HEADINGS, Layout
 from linkseek.indexer.readers.reader import damaged
@@ -89,7 +89,6 @@ def is_template(content: bytes) -> bool:
     return bool(controls and not named) and len(_ANY_TAG.sub(b"", text)) < _BYTES_PER_CONTROL * controls
 
 
-_KINDS = ("blocks", "formatting", "ended")
 _VOID = "area base br col embed hr img input link meta param source track wbr".split()
 _EMPTY = re.compile(rf"<(?!(?:{'|'.join(_VOID)})\b)([a-z][\w:.-]*)((?:\s[^<>]*)?)/>", re.I)
 
@@ -100,10 +99,10 @@ def expand_empty(source: str) -> str:
 
 
 _MAX_DEPTH = 1000  # browsers stop at 512
-_MAX_COPIES = 200_000  # of formatting elements, and one for each character
 _MAX_STEPS = 50_000_000  # through open elements, a few nanoseconds each
 _MAX_ATTRIBUTES = 1000  # the parser compares each with all
-_BLOCKS, _FORMATTING, _ENDED = (frozenset(_DATA["parser"][kind].split()) for kind in _KINDS)
+_BLOCKS, _ENDED = (frozenset(_DATA["parser"][kind].split()) for kind in ("blocks", "ended"))
+_FORMATTING = re.compile(rf"(</?(?:{'|'.join(_DATA['parser']['formatting'].split())}))(?=[\s/>])", re.I)
 _ATTRIBUTE = r"""(?:[\s/]*+=?+[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"?|'[^']*+'?|[^\s>"'][^\s>]*+)?+)?+)"""
 # The next tag that may stay open, or has too many attributes; before it text, comments, and all other tags.
 _TAG = re.compile(
@@ -115,22 +114,17 @@ _TAG = re.compile(
 _ATTRIBUTES = re.compile(_ATTRIBUTE)
 
 
-def check_cost(source: str) -> None:
-    """Raise `InputError` for a page that would take the HTML parser far more than its size.
+def parse_html(source: str) -> LexborHTMLParser:
+    """The tree of a page. Raises `InputError` for one that would take the parser far more than its size.
 
-    It repeats each formatting element that is open (<b>, <font>; at most three times the same) in every
-    paragraph after it, and looks for a tag's element among all that are open.
+    Formatting elements have other names (<b:>), as the parser would repeat all that are open (<b>, <font>) in
+    each paragraph after them. It looks for a tag's element among all that are open.
     """
     opened: Counter[str] = Counter()
-    formatting: dict[str, list[str]] = {}
-    depth = blocks = copied = copies = steps = 0
+    depth = blocks = steps = 0
     for match in _TAG.finditer(source):
         ends, name, attributes = match.groups(default="")
         name = name.lower()
-        if copied:
-            copies += copied * source.count("<", *match.span())
-            if copies > _MAX_COPIES + match.end():
-                raise damaged(f"{copied:,} formatting elements are open at once", "page")
         if len(attributes) > 2 * _MAX_ATTRIBUTES and len(_ATTRIBUTES.findall(attributes)) > _MAX_ATTRIBUTES:
             raise damaged(f"a tag has more than {_MAX_ATTRIBUTES:,} attributes", "page")
         if ends and not opened[name]:
@@ -140,15 +134,9 @@ def check_cost(source: str) -> None:
             depth += step
             opened[name] += step
             blocks += step * (name in _BLOCKS)
-            if name in _FORMATTING:
-                steps += copied
-                same = formatting.setdefault(name, [])
-                tag = same.pop() if ends else attributes
-                copied += step * (same[-3:].count(tag) < 3)
-                if not ends:
-                    same.append(tag)
         if blocks > _MAX_DEPTH or steps > _MAX_STEPS:
             raise damaged(f"elements are nested more than {_MAX_DEPTH:,} deep", "page")
+    return LexborHTMLParser(_FORMATTING.sub(r"\1:", source))
 
 
 @cache
@@ -164,10 +152,14 @@ def without(root: LexborNode, *, everything: bool) -> frozenset[int]:
 
 
 _LINKS = "a[href], area[href]"
-_NOTES = "note tip caution warning important danger hint admonition example figure sidebar".split()
+_NOTES = "note tip caution warning important danger hint alert admonition example figure sidebar".split()
+_NOTE = (
+    ":is(div, aside, blockquote, section):is([class*='callout' i], "
+    f"{', '.join(f'[class~={name} i]' for name in _NOTES)})"
+)
 _LABELS = (
-    f"[class*='tab'] > label, :is(div, aside, blockquote, section):is("
-    f"{', '.join(f'[class~={name} i]' for name in _NOTES)}) > :is(h3, h4, h5, h6)"
+    f"[class*='tab'] > label, {_NOTE} > :is(h3, h4, h5, h6), "
+    f"{_NOTE} :is(.title, [class*='header']) > :is(h2, h3, h4, h5, h6)"
 )
 """Names of tabs, notes and figures, which are lines of text."""
 

@@ -107,11 +107,8 @@ def as_text(value: Any) -> str:
     return text.encode("utf-8", "replace").decode()  # YAML can write half of a surrogate pair
 
 
-def keys_of(front: dict[Any, Any]) -> list[str]:
-    """The keys of a note, by which links may name it."""
-    return [key for name in ("id", "uid", "zettel-id") if (key := as_text(front.get(name)))]
-
-
+KEYS = ("id", "uid", "zettel-id")
+"""Names of the key of a note, by which links may name it."""
 _OTHER_NAMES = "slug permalink url aliases alias redirect_from redirects redirect_to_this id".split()
 _ORDER = re.compile(r"(?:^|(?<=/))\d+[-_.]\s*(?=\D)")  # 01-intro/02-guide.md
 _POST = re.compile(

@@ -73,26 +73,10 @@ _TAG_AT_START = re.compile(r"([ \t]*)<(/?)([A-Za-z][\w.]*)\b")
 
 
 def without_indents(lines: list[str]) -> list[str]:
-    """The lines of MDX, with the content of each element as far to the right as its tags."""
+    """The lines of MDX, with the content of each element outside code as far to the right as its tags."""
     lines = lines.copy()
-    around: list[int] = []  # lines of closing tags
-    for at, end in sorted(_ends_of_elements(lines).items()):
-        while around and around[-1] <= at:
-            around.pop()
-        start = next((n + 1 for n in range(at, end) if lines[n].rstrip().endswith(">")), end)
-        if start < end and len(around) < _DEEPEST:
-            content = textwrap.dedent("\n".join(lines[start:end]))
-            tag = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
-            lines[start:end] = textwrap.indent(content, tag).split("\n")
-        around.append(end)
-    return lines
-
-
-def _ends_of_elements(lines: list[str]) -> dict[int, int]:
-    """Line of an opening tag outside code -> line of its closing tag, which is as far to the right."""
-    ends: dict[int, int] = {}
     opened: dict[tuple[str, str], list[int]] = {}
-    at = 0
+    at, room = 0, _DEEPEST * len(lines)
     while at < len(lines):
         if fence := _FENCE.match(lines[at]):
             at = _end_of_fence(lines, at + 1, fence[2])
@@ -100,10 +84,15 @@ def _ends_of_elements(lines: list[str]) -> dict[int, int]:
             same = opened.setdefault((tag[1], tag[3]), [])
             if not tag[2]:
                 same.append(at)
-            elif same:
-                ends[same.pop()] = at
+            elif same and room > 0:
+                begun = same.pop()
+                start = next((n + 1 for n in range(begun, at) if lines[n].rstrip().endswith(">")), at)
+                room -= at - begun
+                if start < at:
+                    content = textwrap.dedent("\n".join(lines[start:at]))
+                    lines[start:at] = textwrap.indent(content, tag[1]).split("\n")
         at += 1
-    return ends
+    return lines
 
 
 def _indent(line: str) -> int:

@@ -101,7 +101,7 @@ def _role(match: re.Match[str]) -> str:
 def _tag(match: re.Match[str]) -> str:
     """A tag of MDX without the attributes that are expressions, <Tab open={true}> as <Tab>; <Tabs.Tab> is no
     tag of HTML."""
-    tag = _EXPRESSION.sub("", _STRING_VALUE.sub(r'="\2"', match[0]))
+    tag = _EXPRESSION.sub("", match[0])
     return re.sub(r"\A</?[A-Z]\w*(?:\.\w+)+", lambda name: name[0].replace(".", ""), tag)
 
 
@@ -151,7 +151,6 @@ _IN_BRACES = r"\{(?:P|\{(?:P|\{P{0,999}\}){0,999}\}){1,999}\}"  # without a blan
 _BRACES = _IN_BRACES.replace("P", r"(?!\n[ \t]*\n)[^{}]")
 _CODELESS = _IN_BRACES.replace("P", r"(?:(?!\n[ \t]*\n)[^{}\ufdd0])")
 _EXPRESSION = re.compile(rf"\s+(?:[\w:.-]+=)?{_BRACES}")
-_STRING_VALUE = re.compile(r"=\{\s*(?:useBaseUrl\()?([\"'])([^\"'\n]*)\1\)?\s*\}")
 _SHOWN_BY: dict[str, Callable[[re.Match[str]], str]] = {
     "tag": _tag,
     "component": _component,

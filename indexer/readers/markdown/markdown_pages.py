@@ -8,7 +8,6 @@ is ignored and counted, and text between two lines "---" that is not a mapping s
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -29,9 +28,9 @@ from linkseek.indexer.readers.folder.page_targets import SiteFacts, climb, uniqu
 from linkseek.indexer.readers.folder.sites import read_start, sample
 from linkseek.indexer.readers.markdown.front_matter import (
     ERRORS,
+    KEYS,
     addresses_of,
     as_text,
-    keys_of,
     metadata_of,
     split_front_matter,
     without_front_matter,
@@ -70,11 +69,11 @@ class MarkdownReader(PageReader):
             with suppress(InputError, *ERRORS):  # which are counted when the page is read
                 source = read_source(name, content, Counter()).replace("\r\n", "\n")
                 front, _ = split_front_matter(source, dialect)
-                title, own = as_text(front.get("title")), keys_of(front)
+                title, *own = (as_text(front.get(key)) for key in ("title", *KEYS))
                 addresses = list(addresses_of(name, front))
             heading = _HEADING.search(source)
             facts.titles[name] = title or (heading[1] if heading else "")
-            keys |= {(key, name) for key in [*_KEY.findall(source[:_START]), *own]}
+            keys |= {(key, name) for key in [*_KEY.findall(source[:_START]), *filter(None, own)]}
             anchors += {(slug_of(heading), name) for heading in _ANY_HEADING.findall(source)}
             for address in addresses:
                 facts.addresses.setdefault(address.casefold(), name)
@@ -124,18 +123,14 @@ class MarkdownReader(PageReader):
         links = MarkdownLinks(name, targets)
         render_markdown(source, layout, links, of_mdx=dialect in OF_MDX)
         text = layout.text()
-        first = next((section.heading for section in layout.sections if section.level == 1), stem)
-        title = metadata.get("title") or first
-        notes = [
-            *outcomes,
-            *dropped(lost + links.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})),
-        ]
+        lost += links.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})
+        notes = [*outcomes, *dropped(lost)]
         if not text:
             return [*notes, Ignored("empty page")]
-        return [
-            Document(name, title, text, tuple(layout.links), layout.sections_below(title), name, metadata),
-            *notes,
-        ]
+        first = next((section.heading for section in layout.sections if section.level == 1), stem)
+        title = metadata.get("title") or first
+        shown = text, tuple(layout.links), layout.sections_below(title)
+        return [Document(name, title, *shown, name, metadata), *notes]
 
 
 _DIALECTS = {".mdx": "mdx", ".qmd": "quarto", ".rmd": "quarto"}
@@ -178,9 +173,7 @@ def _site_of_config(name: str, content: str) -> str:
 
 def decode_markdown(content: bytes) -> str:
     """A page as text: UTF-8 or UTF-16. Raises `InputError` for anything else."""
-    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    zeros = not len(content) % 2 and 4 * content.count(0) > len(content)
-    encoding = encoding_of(content) if marked or zeros else "utf-8"
+    encoding = "utf-8" if len(content) % 2 else encoding_of(content)
     try:
         return content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:

@@ -22,11 +22,10 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
-from selectolax.lexbor import LexborHTMLParser
 
-from linkseek.indexer.readers.folder.page_layout import Layout, joined_lines
+from linkseek.indexer.readers.folder.page_layout import Layout
 from linkseek.indexer.readers.folder.page_targets import LABEL, NO_PAGE, Led, PageLinks
-from linkseek.indexer.readers.html.html_text import check_cost, render, without
+from linkseek.indexer.readers.html.html_text import parse_html, render, without
 from linkseek.indexer.readers.reader import damaged
 from linkseek.indexer.wikitext.link_targets import SAME_PAGE
 
@@ -53,10 +52,6 @@ class MarkdownLinks(PageLinks):
         label = unquote(_OWN_SCHEME.sub("", href.strip()).removeprefix(LABEL).removeprefix("#"))
         shown = facts.headings.get(label) or facts.titles.get(target) or PurePosixPath(target).stem
         return shown if target else ""
-
-    def is_page(self, name: str) -> bool:
-        """Whether a wiki link leads to a page of the folder."""
-        return self.targets.named(self.page, name) is not None
 
     def wiki(self, left: str, right: str) -> tuple[str | None, str]:
         """Target and anchor of [[left|right]]: a page and a text, unless only the text is a page."""
@@ -139,9 +134,7 @@ def render_markdown(source: str, layout: Layout, links: MarkdownLinks, *, of_mdx
             token.attrs = {"data-rows": ""}
         elif token.type == "html_block":
             token.content = _balanced(token.content)
-    page = parser.renderer.render(tokens, parser.options, {})
-    check_cost(page)
-    if body := LexborHTMLParser(page).body:
+    if body := parse_html(parser.renderer.render(tokens, parser.options, {})).body:
         render(body, layout, without(body, everything=True), links.address)
 
 
@@ -162,10 +155,6 @@ def _shown(tokens: Sequence[Token], links: MarkdownLinks, of_mdx: bool) -> Itera
             name = _TAG_NAME.match(token.content)
             if name and (name[1].lower() in _INLINE or (of_mdx and name[1].lower() not in _SWALLOWING)):
                 yield token
-        elif token.type == "softbreak":
-            lines = f"{before.content}\n{after.content}"
-            if joined_lines(lines) == lines:
-                yield token
         else:
             if token.type == "text":
                 behind = before.type.endswith("_close") or before.type in ("image", "code_inline")
@@ -180,7 +169,7 @@ def _wiki(token: Token, links: MarkdownLinks) -> Iterator[Token]:
     if token.meta["embedded"]:
         name = name.partition("#")[0].strip()
         links.dropped[EMBEDDED, ""] += not _FILE.search(name)
-        if not links.is_page(name):
+        if links.targets.named(links.page, name) is None:
             return
     target, anchor = links.wiki(name, token.meta["right"])
     if target is not None:
@@ -200,7 +189,7 @@ def slug_of(heading: str) -> str:
     """The words of a heading as its anchor, as GitHub and most site generators make it."""
     if named := _NAMED.search(heading):
         return named[1]
-    words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1", _ATTRIBUTES.sub("", heading)).strip().lower())
+    words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1\2", _ATTRIBUTES.sub("", heading)).strip().lower())
     return words.replace(" ", "-")
 
 
@@ -212,7 +201,7 @@ def _anchor(heading: str, before: Counter[str]) -> str:
 
 
 _NAMED = re.compile(r"\{:?[^{}]*#([\w-]+)[^{}]*\}\s*\Z")
-_MARKUP = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)|[*`~]|<[^<>]*>")
+_MARKUP = re.compile(r"`+([^`]*)`+|!?\[([^\[\]]*)\]\([^()]*\)|[*`~]|<[^<>]*>")
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 _INLINE = frozenset(("a", "br", "sup"))
 """Elements within a line that matter; of others, pages also write of without closing them."""
@@ -227,8 +216,7 @@ _OWN_ATTRIBUTES = re.compile(r"\A\{(?::[^{}]*|[^{}=]*=[^{}]*)\}")
 
 def _balanced(source: str) -> str:
     """A block of raw HTML that begins and ends all its elements itself."""
-    check_cost(source)
-    body = LexborHTMLParser(_PLAINTEXT.sub("", source)).body
+    body = parse_html(_PLAINTEXT.sub("", source)).body
     return f"<div>{body.inner_html}</div>\n" if body else ""
 
 

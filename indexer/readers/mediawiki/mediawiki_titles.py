@@ -72,6 +72,10 @@ _LANGUAGES = frozenset(_WIKIS["languages"].split())
 _OTHER_SITES = frozenset(_WIKIS["sites"].split())
 
 _MEDIA = -2
+_FILE = re.compile(
+    r"\.(?:jpe?g|png|gif|svg|webp|tiff?|bmp|xcf|djvu|pdf|og[gva]|oga|opus|webm|mp[34]|wav|flac|midi?|stl)\Z",
+    re.IGNORECASE,
+)
 _TWO_LETTERS_I = frozenset(["az", "kaa", "tr"])
 _GEORGIAN = {letter: letter for letter in map(chr, range(0x10D0, 0x1100))}
 """Its letters have capitals for whole words only, which no title begins with."""
@@ -151,8 +155,10 @@ class Titles:
         if not key or _ILLEGAL.search(key) or len(key.encode(errors="replace")) > _LONGEST:
             return Target(None, title, reason=NO_TITLE)
         unknown = bool(colon) and not has_colon and number is None and prefix not in self._own
-        foreign = hidden_names().get(prefix, 0) if unknown and not self._wikimedia else 0
-        return Target(key, title, aside=foreign == 14, unknown=unknown, media=foreign in (-2, 6))
+        foreign = hidden_names().get(prefix) if unknown else None
+        if foreign in (_MEDIA, 6) and _FILE.search(title):
+            return Target(None, title, hidden=True, reason=OTHER_NAMESPACES)
+        return Target(key, title, aside=foreign == 14 and not self._wikimedia)
 
     def _title_of(self, written: str) -> tuple[str, bool]:
         """The title that is meant, and whether a colon before it makes any prefix a plain link."""

@@ -1,10 +1,9 @@
 """A model in torch: on a GPU, or on a CPU as the reference for other backends.
 
-If the model is one of transformers' BERT-like encoders, its layers compute no padding: after the embeddings
-the tokens of a batch are packed back to back, attention stays inside each sequence, and before pooling the
-tokens return to their places. Everything outside the layers is the model's own code and stays in float32. The
-attention is chosen by trying: each is compared with the padded model on a few sequences, and one that fails
-or differs is skipped; the last resort is padding. The choice is recorded in `execution`.
+If the model is one of transformers' BERT-like encoders, it computes no padding (`layers`). What follows its
+layers stays in float32. The attention is chosen by trying: each is compared with the padded model on a few
+sequences, and one that fails or differs is skipped; the last resort is padding. The choice is recorded in
+`execution`.
 
 Several threads prepare and launch batches one after another, on one CUDA stream (so that the same batch
 always gives the same bits), while results come back on a second one: the GPU does not wait for Python.
@@ -16,18 +15,25 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import AttentionInterface, PreTrainedModel
+from transformers import PreTrainedModel
 
 from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.program.log import log_line
 from linkseek.retriever.models.backends.conversions import Probe, refusal
+from linkseek.retriever.models.backends.layers import (
+    PACKINGS,
+    PADDED,
+    PackedTransformer,
+    copied,
+    join_products,
+    layered,
+)
 from linkseek.retriever.models.checks.families import Way, way_of
 from linkseek.retriever.models.facts import POOLED, Features, ModelFacts
 from linkseek.retriever.models.library import first_line
@@ -83,104 +89,6 @@ class ModuleChain(nn.Module):
         return rows if self.width is None else rows[:, : self.width]
 
 
-@dataclass(frozen=True)
-class Packing:
-    """The places of a batch's tokens.
-
-    places: int64 [T] in a flat [B * L]. bounds: int32 [B + 1], the beginnings and ends of sequences in T.
-    """
-
-    places: Tensor
-    bounds: Tensor
-    shortest: int
-    longest: int
-    attend: Attend
-
-
-Attend = Callable[[Tensor, Tensor, Tensor, Packing, float], Tensor]
-"""(query, key, value, packing, scale): [T, heads, size] each -> [T, heads, size]."""
-
-
-def _attend_flash(query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float) -> Tensor:
-    """Flash attention for sequences of any length (Dao 2023), of torch 2.10 and later."""
-    from torch.nn.attention.varlen import varlen_attn
-
-    if abs(scale * query.shape[-1] ** 0.5 - 1) > 1e-6:
-        raise ValueError(f"attention scaled by {scale}")  # the first version had no such argument
-    bounds, longest = packing.bounds, packing.longest
-    return varlen_attn(query, key, value, bounds, bounds, longest, longest)  # type: ignore[return-value]
-
-
-def _attend_nested(query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float) -> Tensor:
-    """torch's attention on nested tensors, on any device."""
-
-    def nested(x: Tensor) -> Tensor:
-        """[T, heads, size] -> [B, heads, lengths, size]."""
-        jagged = torch.nested.nested_tensor_from_jagged(
-            x.contiguous(), packing.bounds, min_seqlen=packing.shortest, max_seqlen=packing.longest
-        )
-        return jagged.transpose(1, 2)
-
-    attended = nn.functional.scaled_dot_product_attention(
-        nested(query), nested(key), nested(value), scale=scale
-    )
-    return attended.transpose(1, 2).values()
-
-
-ATTENTIONS: dict[str, Attend] = {"flash, packed": _attend_flash, "nested, packed": _attend_nested}
-PADDED = "padded"
-
-_NAME = "linkseek_packed"  # of our attention among transformers'
-
-
-def _attend_packed(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    packing: Packing,
-    scaling: float | None = None,
-    **_: Any,
-) -> tuple[Tensor, None]:
-    """The function that transformers calls, with the packing as mask: [1, heads, T, size] each."""
-    packed = [x[0].transpose(0, 1) for x in (query, key, value)]  # [T, heads, size]
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return packing.attend(packed[0], packed[1], packed[2], packing, scale)[None], None
-
-
-class PackedLayers(nn.Module):
-    """A transformer's stack of layers, which computes only the tokens of `packing` (all, if None)."""
-
-    def __init__(self, layers: nn.Module, precision: torch.dtype) -> None:
-        super().__init__()
-        self.layers = layers
-        self.precision = precision
-        self.packing: Packing | None = None
-
-    def forward(self, hidden: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Any:
-        """[B, L, H] -> transformers' output, whose `last_hidden_state` is float32 [B, L, H]."""
-        hidden = hidden.to(self.precision)
-        packing = self.packing
-        if packing is None:
-            output = self.layers(hidden, attention_mask=attention_mask, **options)
-            output.last_hidden_state = output.last_hidden_state.float()
-            return output
-        count, length, width = hidden.shape
-        packed = hidden.reshape(count * length, width).index_select(0, packing.places)  # [T, H]
-        output = self.layers(packed[None], attention_mask=packing, **options)
-        flat = torch.zeros(count * length, width, dtype=torch.float32, device=hidden.device)
-        flat.index_copy_(0, packing.places, output.last_hidden_state[0].float())
-        output.last_hidden_state = flat.view(count, length, width)
-        return output
-
-
-def _transformer(chain: ModuleChain) -> PreTrainedModel | None:
-    """The BERT-like model in a chain, one with `embeddings` before an `encoder`; else None."""
-    model = next((module for module in chain.modules() if isinstance(module, PreTrainedModel)), None)
-    parts = [getattr(getattr(model, "base_model", None), name, None) for name in ("embeddings", "encoder")]
-    return model if all(isinstance(part, nn.Module) for part in parts) else None
-
-
 _CLOSE = 0.05  # relative, between two computations in bfloat16: 1 - cosine of about 1e-3
 
 
@@ -204,8 +112,7 @@ class TorchForward:
         if self._cuda:
             self._results = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         self._chain = chain.eval().to(self._device)
-        self._layers: PackedLayers | None = None
-        self._attend: Attend | None = None
+        self._packed: PackedTransformer | None = None
         attention = self._prepare(getattr(torch, precision), probe)
         self._facts = {
             "backend": f"torch {torch.__version__}",
@@ -233,22 +140,16 @@ class TorchForward:
         on_device = torch.cuda.device(self._device) if self._cuda else nullcontext()
         with torch.inference_mode(), on_device:
             moved = {name: self._move(array) for name, array in features.items()}  # [B, L] each
-            packing = self._packing(features["attention_mask"])
+            packing = None
+            if self._packed is not None:
+                packing = self._packed.pack(torch.from_numpy(features["attention_mask"]))
+                packing = copied(packing, self._device)
             with self._lock:
-                if self._layers is not None:
-                    self._layers.packing = packing
+                if self._packed is not None:
+                    self._packed.given = packing
                 with SeeingRows() if packing is None else nullcontext():
                     fetch = self._fetch(self._chain(**moved))  # [B, d]
         return fetch()
-
-    def _packing(self, mask: NDArray[np.int64]) -> Packing | None:
-        if self._attend is None:
-            return None
-        lengths = mask.sum(axis=1)  # [B]
-        bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)  # [B + 1]
-        places = self._move(np.flatnonzero(mask))
-        shortest, longest = int(lengths.min()), int(lengths.max())
-        return Packing(places, self._move(bounds), shortest, longest, self._attend)
 
     def _move(self, array: NDArray[Any]) -> Tensor:
         tensor = torch.from_numpy(array)
@@ -291,32 +192,28 @@ class TorchForward:
 
     def _prepare(self, precision: torch.dtype, probe: Features | None) -> str:
         """Lowers the precision and chooses an attention, whose name it returns."""
-        model = _transformer(self._chain)
+        model = layered(self._chain)
         if model is None or probe is None:
             self._chain.to(precision)
             return PADDED
-        layers = model.base_model.encoder
-        self._layers = model.base_model.encoder = PackedLayers(layers.to(precision), precision)
-        own = model.config._attn_implementation
+        base: Any = model.base_model
         reasons: list[str] = []
-        try:
-            expected = self._run(probe)  # [B, d]
-            AttentionInterface.register(_NAME, _attend_packed)
-            for name, attend in ATTENTIONS.items():
-                self._attend = attend
-                model.set_attn_implementation(_NAME)
-                reason = self._difference(probe, expected)
-                if not reason:
-                    if self._cuda and reasons:
-                        log_line(f"attention is {name} ({'; '.join(reasons)})")
-                    return name
-                reasons.append(f"{name}: {reason}")
-        except Exception as error:  # its `encoder` has other arguments than BERT's
-            reasons.append(first_line(error))
-            self._layers, model.base_model.encoder = None, layers
-            self._chain.to(precision)
-        self._attend = None
-        model.set_attn_implementation(own)
+        expected = self._run(probe)  # [B, d], in float32
+        base.embeddings.to(precision)
+        base.encoder.to(precision)
+        for name, pack in PACKINGS.items():
+            self._packed = PackedTransformer(base, pack)
+            self._packed.pool_packed(*self._chain.steps[1:2])
+            reason = self._difference(probe, expected)
+            if not reason:
+                join_products(base)
+                if self._cuda and reasons:
+                    log_line(f"attention is {name} ({'; '.join(reasons)})")
+                return name
+            self._packed.undo()
+            reasons.append(f"{name}: {reason}")
+        self._packed = None
+        self._chain.to(precision)
         log_line(f"attention is {PADDED} ({'; '.join(reasons)})")
         return PADDED
 

@@ -174,9 +174,12 @@ class PairLoss:
         counts: dict[str, Tensor] = {}
 
         def loss(vectors: list[Tensor]) -> Tensor:
-            count = len(inputs["queries"])
-            queries = self.kind.joined(vectors[:count])  # [B, ...]
-            passages = self.kind.joined([*vectors[count:], *fixed])  # [B (1 + n), ...] of this process
+            if count := len(inputs["queries"]):
+                queries = self.kind.joined(vectors[:count])  # [B, ...]
+                passages = self.kind.joined([*vectors[count:], *fixed])  # [B (1 + n), ...] of this process
+            else:
+                first = len(inputs["keys"])
+                queries, passages = vectors[0][:first], vectors[0][first:]
             taught = inputs["taught"] / self.score_temperature if self.scores else None
             value, mask, all_keys = self._loss(queries, passages, inputs["keys"], taught)
             counts.update(mask_counts(mask, all_keys))

@@ -76,7 +76,8 @@ class PairCollator:
     """Pairs to the inputs of one step.
 
     query_tokens, passage_tokens: limits of length; 0: the model's. negatives, hard_negatives: how many of
-    each join the batch. seed: by which they are drawn. mini_batch: texts in a piece; 0: all.
+    each join the batch. seed: by which they are drawn. mini_batch: texts in a piece; 0: all. join: the
+    features of queries and passages -> of both, if the model reads them in one pass.
     """
 
     features: Features
@@ -87,13 +88,14 @@ class PairCollator:
     hard_negatives: int = 0
     seed: int = 0
     mini_batch: int = 0
+    join: Callable[[list[dict[str, Any]]], dict[str, Any]] | None = None
 
     def __call__(self, samples: Sequence[Sample[Pair]], epoch: int) -> dict[str, Any]:
         """`queries`, `passages`: features of B and B (1 + n) texts in pieces; `keys`: int64 [B, 1 + n, 4];
         `taught`: scores of a teacher, float32 [B, 1 + n], NaN for missing scores.
 
         Passages are in the order of the loss: the relevant ones of all pairs, then the first negative of all
-        pairs, and so on.
+        pairs, and so on. With `join`, `passages` begin with the queries.
         """
         queries = [self.format.query(sample.record.query) for sample in samples]
         pairs = [self.contexts(sample, epoch) for sample in samples]  # [B][1 + n]
@@ -101,9 +103,13 @@ class PairCollator:
         passages = [self.format.passage(c.title, c.text) for column in columns for c in column]
         keys = [passage_keys(query, pair) for query, pair in zip(queries, pairs, strict=True)]
         taught = [[np.nan if c.score is None else c.score for c in pair] for pair in pairs]
+        asked = self._pieces(queries, QUERIES, self.query_tokens)
+        given = self._pieces(passages, PASSAGES, self.passage_tokens)
+        if self.join:
+            asked, given = [], [self.join([*asked, *given])]
         return {
-            "queries": self._pieces(queries, QUERIES, self.query_tokens),
-            "passages": self._pieces(passages, PASSAGES, self.passage_tokens),
+            "queries": asked,
+            "passages": given,
             "keys": torch.from_numpy(np.stack(keys)),
             "taught": torch.tensor(taught),
         }

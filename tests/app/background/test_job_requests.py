@@ -8,7 +8,6 @@ import orjson
 import pytest
 
 from linkseek.app.background.job_requests import (
-    EvaluationChoices,
     Workplace,
     checked_index_name,
     encoders,
@@ -107,7 +106,7 @@ def test_uploads_that_are_refused_leave_nothing(jobs, tmp_path, name):
     assert str(tmp_path) not in caught.value.message + caught.value.hint
     for files in ({"questions": upload(name, QUESTIONS)}, {"qrels": [upload(name)]}, {"run": [upload(name)]}):
         with pytest.raises(UsageError, match="cannot name a file"):
-            evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",)), **files)
+            evaluate(jobs, tmp_path, choices_of("sample", ("bm25",)), **files)
     assert not jobs.orders and [*jobs.folder.iterdir()] == []
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
     assert not (tmp_path / "results").exists() or [*(tmp_path / "results").iterdir()] == []
@@ -246,6 +245,10 @@ QUESTIONS = b'{"id": "1", "text": "who?", "answers": ["she"]}\n'
 KNOWN = ["bm25", "dense"]
 
 
+def choices_of(test_set, pipelines, **others):
+    return {"test_set": test_set, "pipeline": [*pipelines], **others}
+
+
 def evaluate(jobs, tmp_path, choices, questions=None, pipelines_file=None, **more):
     index = tmp_path / "index" / "sample"
     files = {"queries": [questions] if questions else [], **more}
@@ -267,7 +270,7 @@ def test_a_comparison(jobs, tmp_path):
 
 
 def test_an_evaluation_of_a_test_set(jobs, tmp_path):
-    choices = EvaluationChoices("sample", ("bm25", "dense"), depth=20, limit=7)
+    choices = choices_of("sample", ("bm25", "dense"), depth=20, limit=7)
     evaluate(jobs, tmp_path, choices, pipelines_file=tmp_path / "own.toml")
     [order] = jobs.orders
     [asked] = jobs.asked
@@ -283,12 +286,15 @@ def test_an_evaluation_of_a_test_set(jobs, tmp_path):
 
 def test_equal_evaluations_have_equal_keys(jobs, tmp_path):
     for choices, questions in (
-        (EvaluationChoices("sample", ("bm25",)), None),
-        (EvaluationChoices("sample", ("bm25",)), None),
-        (EvaluationChoices("sample", ("dense",)), None),
-        (EvaluationChoices(None, ("bm25",)), upload("q.jsonl", QUESTIONS)),
-        (EvaluationChoices(None, ("bm25",)), upload("q.jsonl", QUESTIONS)),
-        (EvaluationChoices(None, ("bm25",)), upload("q.jsonl", QUESTIONS + b'{"text": "x", "id": "2"}\n')),
+        (choices_of("sample", ("bm25",)), None),
+        (choices_of("sample", ("bm25",)), None),
+        (choices_of("sample", ("dense",)), None),
+        (choices_of(None, ("bm25",)), upload("q.jsonl", QUESTIONS)),
+        (choices_of(None, ("bm25",)), upload("q.jsonl", QUESTIONS)),
+        (
+            choices_of(None, ("bm25",)),
+            upload("q.jsonl", QUESTIONS + b'{"text": "x", "id": "2"}\n'),
+        ),
     ):
         evaluate(jobs, tmp_path, choices, questions)
     keys = [order.key for order in jobs.orders]
@@ -296,9 +302,7 @@ def test_equal_evaluations_have_equal_keys(jobs, tmp_path):
 
 
 def test_questions_of_ones_own(jobs, tmp_path):
-    evaluate(
-        jobs, tmp_path, EvaluationChoices(None, ("bm25",)), upload("<b>my questions</b>.jsonl", QUESTIONS)
-    )
+    evaluate(jobs, tmp_path, choices_of(None, ("bm25",)), upload("<b>my questions</b>.jsonl", QUESTIONS))
     asked = jobs.asked[0]
     assert list(jobs.files[0].values()) == [QUESTIONS]
     assert asked["--queries"][0].startswith(str(jobs.folder))
@@ -310,22 +314,22 @@ def test_judgements_and_runs_of_ones_own(jobs, tmp_path):
         "qrels": [upload("same.txt", b"1 0 a 1\n")],
         "run": [upload("x.trec", b"x"), upload("y.trec", b"y")],
     }
-    evaluate(jobs, tmp_path, EvaluationChoices(None, ()), upload("same.txt", QUESTIONS), **more)
+    evaluate(jobs, tmp_path, choices_of(None, ()), upload("same.txt", QUESTIONS), **more)
     asked = jobs.asked[0]
     names = {flag: [Path(path).name for path in asked[flag]] for flag in ("--queries", "--qrels", "--run")}
     assert names == {"--queries": ["same.txt"], "--qrels": ["same.txt"], "--run": ["x.trec", "y.trec"]}
     assert "--pipeline" not in asked and jobs.orders[0].title == "same.txt on sample: x.trec, y.trec"
-    evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",)), run=[upload("x.trec", b"x")])
+    evaluate(jobs, tmp_path, choices_of("sample", ("bm25",)), run=[upload("x.trec", b"x")])
     assert {"--test-set", "--run", "--pipeline"} <= jobs.asked[1].keys()
 
 
 @pytest.mark.parametrize(
     "choices, questions, message",
     [
-        (EvaluationChoices("sample", ()), None, "no pipeline is selected"),
-        (EvaluationChoices("sample", ("--json",)), None, 'no pipeline "--json"'),
-        (EvaluationChoices("../sample", ("bm25",)), None, "no questions are chosen"),
-        (EvaluationChoices(None, ("bm25",)), None, "no questions are chosen"),
+        (choices_of("sample", ()), None, "no pipeline is selected"),
+        (choices_of("sample", ("--json",)), None, 'no pipeline "--json"'),
+        (choices_of("../sample", ("bm25",)), None, "no questions are chosen"),
+        (choices_of(None, ("bm25",)), None, "no questions are chosen"),
     ],
 )
 def test_what_is_not_evaluated(jobs, tmp_path, choices, questions, message):
@@ -345,7 +349,7 @@ def test_two_servers_in_the_same_second_have_folders_of_their_own(jobs, tmp_path
         (taken / "sample-20260101-000000").mkdir(parents=True)
         (taken / "sample-20260101-000000" / "thesis.txt").write_text("years")
         for one in (Jobs(jobs.folder), others):
-            order = evaluate(one, tmp_path, EvaluationChoices("sample", ("bm25",)))
+            order = evaluate(one, tmp_path, choices_of("sample", ("bm25",)))
             outputs.append(order.output)
             assert options(order)["--output"] == [order.output] and Path(order.output).name == order.subject
     assert [Path(output).name for output in outputs] == [f"sample-20260101-000000-{n}" for n in (2, 3)]
@@ -361,14 +365,14 @@ class Stopped:
 
 
 def test_the_folder_of_an_evaluation_that_runs_already_is_not_left(jobs, tmp_path):
-    evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",)))  # recorded, not started
-    evaluate(jobs, tmp_path, EvaluationChoices(None, ("bm25",)), upload("q.jsonl", QUESTIONS))
+    evaluate(jobs, tmp_path, choices_of("sample", ("bm25",)))  # recorded, not started
+    evaluate(jobs, tmp_path, choices_of(None, ("bm25",)), upload("q.jsonl", QUESTIONS))
     assert [*(tmp_path / "results").iterdir()] == []
 
 
 @pytest.mark.parametrize("asked, used", [(0, "1"), (-3, "1"), (10**9, "1000")])
 def test_a_depth_out_of_range(jobs, tmp_path, asked, used):
-    evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",), depth=asked))
+    evaluate(jobs, tmp_path, choices_of("sample", ("bm25",), depth=asked))
     assert jobs.asked[0]["--depth"] == [used]
 
 

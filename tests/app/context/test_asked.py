@@ -2,6 +2,7 @@
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import orjson
 import pytest
@@ -13,7 +14,7 @@ from linkseek.app.evaluation.results import Results
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate
 from linkseek.app.page import evaluation_page
 from linkseek.app.preferences import judged_sets
-from linkseek.app.report.finished import AskedQuestions, find_in_report
+from linkseek.app.report.finished import find_asked, find_in_report
 from linkseek.app.serving.monitoring import RequestLog
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.index import OpenIndex
@@ -38,14 +39,14 @@ def test_answers_count_on_every_index_and_judgements_on_theirs(tmp_path):
         {"id": "2", "text": "Which town?", "answers": [], "relevant": ["Lyon"]},
     ]
     write(tmp_path, "one", questions)
-    own, other = AskedQuestions(tmp_path, "own"), AskedQuestions(tmp_path, "other")
-    assert own.find("which river").answers == other.find("Which river?").answers == ("the Seine",)
-    assert own.find("which town").relevance == {"Lyon": 1} and not other.find("which town")
-    assert not own.find("Which sea?")
+    own, other = partial(find_asked, tmp_path, "own"), partial(find_asked, tmp_path, "other")
+    assert own("which river").answers == other("Which river?").answers == ("the Seine",)
+    assert own("which town").relevance == {"Lyon": 1} and not other("which town")
+    assert not own("Which sea?")
     write(tmp_path, "two", [{"id": "1", "text": "Which sea?", "answers": ["North"]}])
-    assert own.find("Which sea?").answers == ("North",)
+    assert own("Which sea?").answers == ("North",)
     (tmp_path / "two" / "results.json").write_text("{")
-    assert not own.find("Which sea?")
+    assert not own("Which sea?")
 
 
 def test_a_report_of_its_own_counts_what_it_counted(tmp_path):
@@ -168,7 +169,7 @@ def test_what_people_asked_is_judged_and_evaluated(log, open_page, own_index, tm
     run(test)
     [(_, choices, uploads)] = started
     [(_, queries)], [(_, qrels)] = uploads["queries"], uploads["qrels"]
-    assert choices.test_set is None and [orjson.loads(queries.read())["text"]] == ["volcano"]
+    assert choices["test_set"] is None and [orjson.loads(queries.read())["text"]] == ["volcano"]
     grades = [line.split()[2:] for line in qrels.read().decode().splitlines()]
     assert sorted(grades) == [["Naples#0", "0"], ["Paris#0", "0"]]
     log.unlink()

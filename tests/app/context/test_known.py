@@ -1,10 +1,11 @@
 """Questions whose answers are known: found again, suggested in turn, and which passages are relevant."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from linkseek.app.context.known_questions import SAMPLE_QRELS, SAMPLE_QUESTIONS, KnownQuestions
+from linkseek.app.context.known_questions import SAMPLE_CORPUS, KnownQuestions, sample_questions
 from linkseek.indexer.passages import Passage
 from linkseek.retriever.ranking import Query
 
@@ -77,27 +78,17 @@ def test_both_grounds_and_the_one_that_counts_first():
     assert relevant_by(judged, passage("x")) is True
 
 
-def test_suggestions_turn_through_all_questions_once():
+def test_suggestions_are_from_all_over_the_questions():
     known = KnownQuestions([Query(str(n), f"question {n}") for n in range(20)], first=("7", "3", "99"))
-    pages = [known.suggestions(page) for page in range(4)]
-    assert pages[0][:2] == ["question 7", "question 3"]
-    assert [len(page) for page in pages] == [6, 6, 6, 2]
-    assert len({text for page in pages for text in page}) == 20
-    assert known.suggestions(4) == known.suggestions(0)
-    assert KnownQuestions([]).suggestions(3) == []
+    assert known.suggestions() == [f"question {n}" for n in (7, 3, 0, 4, 8, 11)]
+    assert KnownQuestions([]).suggestions() == []
 
 
 def test_the_sample():
-    known = KnownQuestions.read(SAMPLE_QUESTIONS, SAMPLE_QRELS)
-    assert len(known.queries) == 200
+    known, none = (
+        sample_questions(SimpleNamespace(manifest=SimpleNamespace(corpus=SimpleNamespace(file=file))))
+        for file in (SAMPLE_CORPUS, f"my-{SAMPLE_CORPUS}")
+    )
+    assert not none.queries and len(known.queries) == 200
     found = known.find("Which sickness killed the lady who foresaw software?")
     assert found.answers == ("cancer",) and found.relevance == {"Ada_Lovelace": 1}
-
-
-def test_files_that_are_missing_or_damaged(tmp_path):
-    assert KnownQuestions.read(tmp_path / "none", tmp_path / "none").queries == ()
-    (tmp_path / "bad").write_text("{")
-    assert KnownQuestions.read(tmp_path / "bad", tmp_path / "none").queries == ()
-    (tmp_path / "good").write_text('{"id": "1", "text": "Who?", "answers": ["She"]}\n')
-    known = KnownQuestions.read(tmp_path / "good", tmp_path / "none").find("who?")
-    assert known.answers == ("She",) and known.relevance is None

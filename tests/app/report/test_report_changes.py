@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from linkseek.app import evaluate
-from linkseek.app.background.job_requests import EvaluationChoices, Workplace, start_evaluation
+from linkseek.app.background.job_requests import Workplace, start_evaluation
 from linkseek.app.background.jobs import UPLOAD, Jobs
 from linkseek.app.background.uploads import kept_uploads
 from linkseek.app.evaluation.by_question import changes, moved_questions
@@ -153,7 +153,7 @@ def of_uploads(request, own_index, folder, started):
         "run": [(name, io.BytesIO(f"1 Q0 {document} 1 {score} x\n".encode())) for name, score in runs],
     }
     limit = getattr(request, "param", None)
-    choices = EvaluationChoices(None, ("bm25",), depth=20, limit=limit)
+    choices = {"test_set": None, "pipeline": ["bm25"], "depth": 20, "limit": limit}
     jobs = Jobs.next_to(own_index)
     start_evaluation(Workplace(jobs, folder, own_index, ["bm25"], None), choices, files)
     [report] = folder.iterdir()

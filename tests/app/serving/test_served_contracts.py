@@ -141,8 +141,6 @@ def test_the_other_agents(service: Client) -> None:
     assert rllm["results"][0]["id"] == "Earth#0" and rllm["results"][0]["score"] > 0
     for prefix in ("rllm", "flashrag"):
         assert service.get(f"/{prefix}/health").json() == {"status": "healthy"}
-    stats = service.get("/rllm/stats").json()
-    assert stats["method"] == "bm25" and stats["num_documents"] > 300 and stats["waiting"] == 0
     one = service.post("/flashrag/search", {"query": "blue whales", "top_n": 1}).json()
     assert one == [{"id": "Earth#0", "contents": f'"Earth"\n{text}'}]
     [documents], [score] = service.post(

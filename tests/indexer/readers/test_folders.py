@@ -24,6 +24,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.folder.folders import FolderReader
+from linkseek.indexer.readers.folder.sites import versions_in
 from linkseek.indexer.readers.formats import all_readers, kinds, open_reader
 from linkseek.indexer.readers.reader import Ignored, Record, parse_at
 
@@ -585,6 +586,12 @@ BROUGHT: list[tuple[dict[str, str], int, str, str]] = [
       for label, around in MAIL.items()),
     ({"Node.js": "<html><p><a href=W>w</a>", "W": "<html><p><a href=Node.js>n</a>", "a.js": ""}, 2, "n", "<"),
     ({"date.html": "<title>d</title><a href=a.html>no such list</a>", "a.html": "<p>yes"}, 0, "yes", "no"),
+    ({"a.php": "<html>yes <a href=b.php>b", "b.php": "<html>x", "c.php": "<html><?php no"}, 1, "yes", "no"),
+    ({"P_301.html": "<title>P</title><p>yes <a href='/pages/viewpage.action?spaceKey=P&amp;title=V'>v</a>",
+      "V_302.html": "<title>V</title><a href='//w.example/wiki/spaces/P/pages/edit-v2/301'>x"},
+     2, "yes", "no"),
+    ({f"P {'a' * 32}.md": f"Of: V (https://www.notion.so/V-{'b' * 32}?pvs=2)\nTo: V%20{'b' * 32}.md",
+      f"V {'b' * 32}.md": "# V\n\nyes"}, 2, "yes", "bb"),
     ({"date.html": "<p>a date is a day, and <a href=a.html>more</a>", "a.html": "<p>x"}, 1, "day", "<"),
 ]  # fmt: skip
 
@@ -607,6 +614,12 @@ def test_versions_are_named_and_excluded(folder: Path, pattern: str, count: int)
     assert ("versions", "1.0, 2.0") in open_reader(folder).choices.guessed
     outcomes = open_reader(folder, None, Choices(exclude=(pattern,))).documents()
     assert sum(isinstance(one, Document) for one in outcomes) == count
+
+
+@pytest.mark.parametrize("folders", ["release-1.0 release-1.1", "v2.0 v2.0-rc1", "10 9"])
+def test_folders_of_versions_by_their_names(folders: str) -> None:
+    assert versions_in([f"{one}/a.md" for one in folders.split()]) == folders.split()
+    assert not versions_in([f"{one}/a.md" for one in ("2023", "2024", "ch01")])
 
 
 @pytest.mark.parametrize(("name", "part"), [("r.json", '".py": {'), ("r.html", "not read: 1 .py")])

@@ -152,6 +152,11 @@ def test_title(source: str, title: str, headings: list[str], tmp_path: Path) -> 
     assert [section.heading for section in found.sections] == headings
 
 
+def test_anchors_of_headings(tmp_path: Path) -> None:
+    found = document(tmp_path, "x\n## The `tests` Directory\n## `impl<T>`: L'eau\n## <b>A</b> [b](c)\ny")
+    assert [one.anchor for one in found.sections] == ["the-tests-directory", "implt-leau", "a-b"]
+
+
 def test_empty_files(tmp_path: Path) -> None:
     for source in ("", "\n\n", "# Only a heading\n", "---\ntitle: x\n---\n", "<!-- x -->", "![x](y)"):
         assert outcomes(tmp_path, source) == [Ignored("empty page")]
@@ -188,16 +193,8 @@ def test_references_autolinks_and_raw_html(tmp_path: Path) -> None:
 [r]: ../x "Title"
 """
     found = document(tmp_path, source)
-    assert links(found) == [
-        ("one", "x.markdown"),
-        ("r", "x.markdown"),
-        ("R", "x.markdown"),
-        ("two", "a/b.md"),
-        ("three", "a/b.md"),
-        ("four", "b/README.md"),
-        ("b", "a/b.md"),
-        ("five", "a/b.md"),
-    ]
+    targets = dict.fromkeys(("one", "r", "R"), "x.markdown") | dict.fromkeys(("two", "three"), "a/b.md")
+    assert links(found) == [*(targets | {"four": "b/README.md", "b": "a/b.md", "five": "a/b.md"}).items()]
     assert found.text.startswith(
         "one, r, R, two, https://example.org, https://b.md, [gone][q], three, four, [no](b.md)"
     )
@@ -248,10 +245,8 @@ def test_a_name_of_two_files_leads_nowhere(tmp_path: Path) -> None:
     for folder in ("p", "q"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "Twice.md").write_text("x")
-    assert links(document(tmp_path, "[[Twice]] [[p/Twice]]")) == [
-        ("Twice", "Twice"),
-        ("p/Twice", "p/Twice.md"),
-    ]
+    found = document(tmp_path, "[[Twice]] [[p/Twice]]")
+    assert links(found) == [("Twice", "Twice"), ("p/Twice", "p/Twice.md")]
 
 
 # --- front matter ---

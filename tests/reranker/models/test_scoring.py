@@ -101,7 +101,7 @@ def test_of_the_last_layer_the_first_token_alone_is_computed(tiny):
 @pytest.mark.parametrize(("precision", "bound"), [("float32", 1e-5), ("bfloat16", 1e-2)])
 def test_without_padding_in_torch_they_are_the_same(tiny, expected, precision, bound):
     scorer = open_in_torch(tiny, precision)
-    assert scorer.execution["attention"] == "nested, packed"
+    assert scorer.execution["attention"] == "blocks, packed"
     np.testing.assert_allclose(scorer.score(QUERIES, TEXTS), expected, atol=bound)
 
 

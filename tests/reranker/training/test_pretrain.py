@@ -16,7 +16,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.settings import read_settings, settings_text
-from linkseek.reranker.commands.export_reranker import main as export
+from linkseek.reranker.commands.export import main as export
 from linkseek.reranker.commands.finetune import main as finetune
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.reranker.training import finetuning, pretraining

@@ -16,9 +16,8 @@ from sentence_transformers import CrossEncoder, SentenceTransformer
 
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.reranker.commands import export_reranker
+from linkseek.reranker.commands import export
 from linkseek.reranker.models.scoring import open_scorer
-from linkseek.retriever.commands import export
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.training import loop
@@ -172,16 +171,15 @@ def pair_scores(model: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("name", "read", "opened", "library", "export", "own"),
+    ("name", "read", "opened", "library", "own"),
     [
-        ("train", vectors, lambda out: vectors(SentenceTransformer(str(out))), SentenceTransformer,
-         export.main, set()),
+        ("train", vectors, lambda out: vectors(SentenceTransformer(str(out))), SentenceTransformer, set()),
         ("finetune", pair_scores, lambda out: open_scorer(str(out), precision="float32").score(
-            *zip(*PAIRS, strict=True)), CrossEncoder, export_reranker.main, HEAD),
+            *zip(*PAIRS, strict=True)), CrossEncoder, HEAD),
     ],
 )  # fmt: skip
 def test_adapters_are_small_and_merge_into_the_model_that_was_trained(
-    training, read, opened, library, export, own, training_data, tmp_path, monkeypatch
+    training, read, opened, library, own, training_data, tmp_path, monkeypatch
 ):
     trained: list[np.ndarray] = []
 
@@ -197,7 +195,7 @@ def test_adapters_are_small_and_merge_into_the_model_that_was_trained(
     assert {name.removeprefix("base_model.model.") for name in weights if "lora" not in name} == own
     assert {tensor.dtype for tensor in weights.values()} == {torch.float16 if own else torch.float32}
     np.testing.assert_allclose(opened(out), trained[0], atol=1e-3)
-    export([str(out), "--output", str(tmp_path / "full")])
+    export.main([str(out), "--output", str(tmp_path / "full")])
     full = library(str(tmp_path / "full"), device="cpu")
     np.testing.assert_allclose(read(full), opened(out), atol=1e-4)
     assert np.ptp(trained[0]) > 0.1 and full.max_seq_length == {"train": 16, "finetune": 28}[training.word]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 from pathlib import Path
 from string import ascii_lowercase
 
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.models import Pooling
+from torch.profiler import ProfilerActivity, profile
 
 from linkseek.indexer.encoding.batches import Parallel, encode_texts
 from linkseek.indexer.machine.devices import cuda_devices
@@ -23,7 +26,7 @@ from linkseek.retriever.models.engine import Opened, torch_forward
 from linkseek.retriever.models.facts import padded
 from linkseek.retriever.models.locations import find_model
 from tests.support.command import python
-from tests.support.tiny_models import save_tiny
+from tests.support.tiny_models import BACK_TO_BACK, save, save_tiny
 
 DRAW = random.Random(0)
 TEXTS = [" ".join(DRAW.choices(ascii_lowercase, k=n)) for n in range(60)]
@@ -44,7 +47,7 @@ def tiny(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def packed(tiny) -> BiEncoder:
     encoder = open_in_torch(tiny, "float32")
-    assert encoder.execution["attention"] == "nested, packed"
+    assert encoder.execution["attention"] == "blocks, packed"
     return encoder
 
 
@@ -53,8 +56,8 @@ def encode(encoder: BiEncoder, texts=TEXTS) -> np.ndarray:
 
 
 def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    kept = {n: a for n, a in torch_engine.ATTENTIONS.items() if n not in names}
-    monkeypatch.setattr(torch_engine, "ATTENTIONS", kept)
+    kept = {n: a for n, a in torch_engine.PACKINGS.items() if n not in names}
+    monkeypatch.setattr(torch_engine, "PACKINGS", kept)
 
 
 def test_packed_vectors_are_those_of_sentence_transformers(packed, tiny):
@@ -62,8 +65,26 @@ def test_packed_vectors_are_those_of_sentence_transformers(packed, tiny):
     np.testing.assert_allclose(encode(packed), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("mode", ["mean", "cls", "max"])
+def test_packed_back_to_back_vectors_are_those_of_sentence_transformers(tmp_path, monkeypatch, mode):
+    """As on a GPU: pooled while packed where that is possible, and one product in place of three."""
+    monkeypatch.setattr(torch_engine, "PACKINGS", {"back to back": BACK_TO_BACK})
+    model = SentenceTransformer(str(save_tiny(tmp_path / "tiny")), device="cpu")
+    model[1] = Pooling(32, pooling_mode=mode)
+    save(model, tmp_path / mode)
+    encoder = open_in_torch(tmp_path / mode, "float32")
+    assert encoder.execution["attention"] == "back to back"
+    with profile(activities=[ProfilerActivity.CPU]) as watched:
+        vectors = encode(encoder)
+    counts = Counter(event.name for event in watched.events())
+    batches = counts["aten::cumsum"]
+    assert counts["aten::index_copy"] == (batches if mode == "max" else 0)
+    assert counts["aten::chunk"] == 2 * batches > 0  # layers
+    np.testing.assert_allclose(vectors, model.encode(TEXTS), atol=1e-5)
+
+
 def test_packed_and_padded_agree_and_the_padded_says_why(packed, tiny, monkeypatch, capsys):
-    without(monkeypatch, *torch_engine.ATTENTIONS)
+    without(monkeypatch, *torch_engine.PACKINGS)
     plain = open_in_torch(tiny, "float32")
     assert plain.execution["attention"] == "padded"
     assert "attention is padded" in capsys.readouterr().err
@@ -121,7 +142,7 @@ def test_a_model_that_another_thread_closes_leaves_no_broken_signals(tiny):
 def test_the_default_encoder_is_packed_too():
     folder = find_model(DEFAULT_ENCODER)
     encoder = open_in_torch(folder, "bfloat16")
-    assert encoder.execution["attention"] == "nested, packed"
+    assert encoder.execution["attention"] == "blocks, packed"
     texts = ["The river flows. " * n for n in (1, 2, 40)]
     expected = SentenceTransformer(str(folder), device="cpu").encode(texts)
     assert (1 - (encode(encoder, texts) * expected).sum(axis=1)).max() < 1e-3

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linkseek.indexer.program.errors import MismatchError, UsageError
+from linkseek.indexer.program.errors import MismatchError
 from linkseek.retriever.ranking import Ranking
 from linkseek.retriever.search.fusion import reciprocal_rank, weighted
 from tests.support.rankings import ranking_of
@@ -108,17 +108,3 @@ def test_rankings_of_other_queries_are_refused():
     for fuse in (lambda: reciprocal_rank([one, swapped], 2), lambda: weighted([one, swapped], [1, 1], 2)):
         with pytest.raises(MismatchError, match="1 and 2"):
             fuse()
-
-
-@pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [1.0, float("nan")], [1.0, float("inf")]])
-def test_weights_that_do_not_fit_are_refused(weights):
-    one = ranking([(1, 1.0)])
-    with pytest.raises(UsageError, match="weights"):
-        weighted([one, one], weights, 2)
-
-
-def test_nothing_to_fuse_is_refused():
-    with pytest.raises(UsageError, match="no rankings"):
-        reciprocal_rank([], 2)
-    with pytest.raises(UsageError, match="constant"):
-        reciprocal_rank([ranking([(1, 1.0)])], 2, constant=-1)

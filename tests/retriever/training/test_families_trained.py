@@ -16,9 +16,9 @@ from sentence_transformers.sparse_encoder.losses import (
 )
 
 from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.reranker.commands.export import main as export
 from linkseek.reranker.commands.score import main as score
 from linkseek.reranker.models.scoring import open_scorer
-from linkseek.retriever.commands.export import main as export
 from linkseek.retriever.mining.pairs import Pair, PairContext, read_pairs
 from linkseek.retriever.models.backends.poolings import project_in_pooling
 from linkseek.retriever.models.biencoder import TextFormat

@@ -137,7 +137,7 @@ def model(tmp_path_factory):
     return open_base(str(save_bert(tmp_path_factory.mktemp("loss") / "bert")))
 
 
-def batch_of(model, mini_batch: int = 0, count: int = 6):
+def batch_of(model, mini_batch: int = 0, count: int = 6, join: bool = False):
     words = ["bam", "bem", "bim", "bom", "bum", "dam", "dem", "dim"]
     pairs = [
         Pair(
@@ -147,25 +147,28 @@ def batch_of(model, mini_batch: int = 0, count: int = 6):
         )
         for n in range(count)
     ]
-    collator = PairCollator(
-        PairModel(model).features, TextFormat(), 12, 16, negatives=1, mini_batch=mini_batch
-    )
+    kind = PairModel(model)
+    own = {"negatives": 1, "mini_batch": mini_batch, "join": kind.together if join else None}
+    collator = PairCollator(kind.features, TextFormat(), 12, 16, **own)
     return collator([Sample(n, f"pair {n}", pair) for n, pair in enumerate(pairs)], 0)
 
 
-def gradients(model: nn.Module, mini_batch: int = 0) -> tuple[float, dict]:
+def gradients(model: nn.Module, mini_batch: int = 0, join: bool = False) -> tuple[float, dict]:
     model.zero_grad()
-    inputs = batch_of(model, mini_batch)
+    inputs = batch_of(model, mini_batch, join=join)
     value = PairLoss(PairModel(model), 0.1, "documents", cached=mini_batch > 0)(model, inputs)["loss"]
     value.backward()
     return value.item(), {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("mini_batch", [1, 4, 100])
-def test_mini_batches_have_the_gradients_of_the_whole_batch(model, mini_batch):
-    assert len(batch_of(model, mini_batch)["passages"]) == -(-12 // mini_batch)
+@pytest.mark.parametrize(("mini_batch", "join"), [(1, False), (4, False), (100, False), (0, True)])
+def test_mini_batches_and_one_pass_have_the_gradients_of_the_whole_batch(model, mini_batch, join):
+    inputs = batch_of(model, mini_batch, join=join)
+    assert len(inputs["passages"]) == (1 if join else -(-12 // mini_batch)) and join != bool(
+        inputs["queries"]
+    )
     whole, expected = gradients(model)
-    cached, found = gradients(model, mini_batch)
+    cached, found = gradients(model, mini_batch, join)
     assert cached == pytest.approx(whole, abs=1e-5)
     assert expected.keys() == found.keys() and len(expected) > 20
     assert max(g.abs().max() for g in expected.values()) > 1e-3
