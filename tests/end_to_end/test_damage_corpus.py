@@ -44,7 +44,7 @@ WHOLE = SAMPLE.read_bytes()
 BLOCKS = bz2.compress(bz2.decompress(WHOLE), compresslevel=1)  # of 100 kB
 ENDLESS, DEEP = (
     wiki(page("A", "t")).replace("</mediawiki>", rest).encode()
-    for rest in ("<!--" + "x" * 450_000, "<page>" * 100_000)
+    for rest in ("<!--" + "x" * 600_000, "<page>" * 100_000)
 )
 HUGE = wiki(page("A", "t"), page("Huge", "word [[A]] " * 10_000), page("B", "t")).encode()
 
