@@ -189,7 +189,8 @@ def build(index: Path, options: BuildOptions, corpus: Path | Reader, command: st
     path, reader = (corpus, None) if isinstance(corpus, Path) else (corpus.path, corpus)
     plan = _plan(options, path, command)
     open_encoder = _opener(options)
-    if is_large(path) and not options.ray:
+    takes_hours = path.is_file() and path.stat().st_size > _LARGE
+    if takes_hours and not options.ray:
         with progress("building a sample, to check whether the build fits"):
             estimate = estimate_build(index, plan, open_encoder)
         estimate.check(place(index), slack=_SLACK)
@@ -243,11 +244,6 @@ def _open_encoder(name: str, title: bool, device: str, **prompts: Any) -> Encode
     if encoder.note:
         log_line(f"encoder {name}: {encoder.note}")
     return encoder
-
-
-def is_large(corpus: Path) -> bool:
-    """Whether a file is so large that its build takes hours."""
-    return corpus.is_file() and corpus.stat().st_size > _LARGE
 
 
 def print_plan(index: Path, plan: BuildPlan, open_encoder: OpenEncoder, *, as_json: bool) -> None:

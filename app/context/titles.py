@@ -52,7 +52,8 @@ def find_articles(index: OpenIndex, text: str, k: int = 12) -> tuple[list[Articl
     that begins with it, or contain it; shorter titles first, then in the order of the index.
     """
     text = " ".join(text.encode("utf-8", "replace").decode().split())[:MAX_CHARACTERS]
-    pattern = _pattern(text)
+    # RE2's: any case, any accents, "_" for spaces
+    pattern = "".join(map(_any_form, unicodedata.normalize("NFC", text)))
     if not pattern:
         return [], 0
     rows, total = _matching(index, pattern, k)
@@ -101,11 +102,6 @@ def _keys(titles: pa.Array, pattern: str) -> NDArray[np.int64]:
 def _match(titles: pa.Array, pattern: str) -> NDArray[np.bool_]:
     mask = pc.match_substring_regex(titles, pattern, ignore_case=True)
     return np.asarray(mask.to_numpy(zero_copy_only=False), np.bool_)
-
-
-def _pattern(text: str) -> str:
-    """A regular expression (RE2's) for a text in any case, with any accents, with "_" for spaces."""
-    return "".join(map(_any_form, unicodedata.normalize("NFC", text)))
 
 
 def _any_form(character: str) -> str:

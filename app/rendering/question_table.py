@@ -229,7 +229,7 @@ def scatter_html(
         radius=radius,
         size=_SIZE,
         ticks=[(_SIZE * share, f"{low + (high - low) * share:.3g}") for share in (0.0, 0.5, 1.0)],
-        value=lambda number: text.decimals(number) if not text.in_percent(measure) else f"{number:g}",
+        value=partial(figure, measure),
     )
 
 

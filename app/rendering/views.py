@@ -182,9 +182,8 @@ def why_html(
 
 
 def _links(reason: Reason) -> dict[str, Any]:
-    limits: dict[str, Any] = {"max_listed": _MAX_LISTED, "max_unfolded": _MAX_UNFOLDED}
+    limits = {"max_listed": _MAX_LISTED, "max_unfolded": _MAX_UNFOLDED, "turned": reason.turned}
     others = [name for name in reason.scores if name not in reason.by_links]
-    limits |= {"turned": reason.turned}
     return {"links": reason.links, "by_links": reason.by_links, "without_links": others, **limits}
 
 

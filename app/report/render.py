@@ -83,10 +83,6 @@ def rendered(
     return rendered
 
 
-def _html_data(value: str) -> Markup:
-    return Markup("<bdi>{}</bdi>").format(text.clean(value))
-
-
 def _html_name(name: str) -> Markup:
     """A name that may be broken into lines after its punctuation."""
     return Markup(re.sub(r"[_./@+]", r"\g<0><wbr>", str(Markup.escape(text.clean(name)))))
@@ -121,7 +117,7 @@ def environment(folder: Path) -> Environment:
     environment.globals |= {"text": text, "counted": counted, "to_svg": to_svg}
     environment.filters |= {
         "clean": text.clean,
-        "data": _html_data,
+        "data": lambda value: Markup("<bdi>{}</bdi>").format(text.clean(value)),
         "code": _html_code,
         "line": lambda value: Markup(" ".join(value.split())),
         "name": _html_name,

@@ -61,7 +61,8 @@ class QuestionKind(Strict):
             return 0.0
         weights = self.weights
         shape = _shape(question, frozenset(self.words), language)
-        return _logistic(self.bias + sum(weights.get(feature, 0.0) for feature in shape))
+        score = self.bias + sum(weights.get(feature, 0.0) for feature in shape)
+        return 1 / (1 + exp(-max(-30.0, min(30.0, score))))
 
 
 def train_question_kind(
@@ -158,7 +159,3 @@ def _shape(question: str, words: frozenset[str], language: str) -> set[str]:
         for start in range(len(row) - length + 1)
     }
     return sequences | {f"{length}+" for length in _LENGTHS if len(spans) >= length}
-
-
-def _logistic(score: float) -> float:
-    return 1 / (1 + exp(-max(-30.0, min(30.0, score))))
