@@ -234,7 +234,7 @@ def test_a_swap_of_any_two_features_is_seen(candidates):
     for a, b in combinations(range(len(names)), 2):
         order = np.arange(len(names))
         order[[a, b]] = b, a
-        swapped = [replace(of_query, values=of_query.values[:, order]) for of_query in together]
+        swapped = [of_query._replace(values=of_query.values[:, order]) for of_query in together]
         assert differing(names, swapped, loops) == {names[a], names[b]}
 
 
