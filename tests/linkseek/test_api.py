@@ -299,7 +299,7 @@ def test_groups_by_a_field_of_a_file(index, tmp_path):
             r'linkseek.Index.evaluate: unknown keyword "dept"\n  Did you mean depth?',
         ),
         ({"qrels": QRELS, "ray": "local"}, 'unknown keyword "ray"'),
-        ({"qrels": QRELS, "group": ["kind"]}, "--group kind: a field of a file of questions"),
+        ({"qrels": QRELS, "group": ["kind"]}, "--group belongs to --queries"),
         ({"qrels": QRELS, "depth": 0}, "linkseek.Index.evaluate: depth: "),
         ({"qrels": QRELS, "output": __file__}, "is a file"),
     ],
