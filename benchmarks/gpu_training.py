@@ -50,7 +50,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
                 for module, attribute, value in switch:
                     stack.enter_context(patch.object(module, attribute, value))
                 title = f"{shape.name}, batches of {options.batch}{name}"
-                yield pairs_a_second(title, chosen, str(folder), options)
+                yield from pairs_a_second(title, chosen, str(folder), options)
         yield from _parts(folder, titles[: options.batch], texts[: options.batch], options)
 
 
