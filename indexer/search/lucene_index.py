@@ -49,6 +49,8 @@ that any thread asked for last."""
 
 _TASK_QUERIES = 8
 _COUNTED_HITS = 1000  # as `IndexSearcher` does: after this many, Lucene skips passages that cannot rank
+_SKIPPING_TERMS = 100  # with more, skipping takes longer than adding up the weights of all passages
+_ALL_HITS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +210,11 @@ class LuceneIndex:
         results = []
         for text in texts:
             query = self._query(text)
-            if self._only is None:
-                top = searcher.search(query, k, self._order)
-            else:
-                top = self._search_segments(searcher, query, k)
+            counted = (
+                _ALL_HITS if len(text) > _SKIPPING_TERMS and isinstance(text, Mapping) else _COUNTED_HITS
+            )
+            find = self._search_all if self._only is None else self._search_segments
+            top = find(searcher, query, min(k, max(int(self._reader.maxDoc()), 1)), counted)
             # All hits in one string, ids from the sort values: reading them one by one through
             # pyjnius takes longer than the search.
             results.append(_read_hits(self._json.writeValueAsString(top)))
@@ -250,12 +253,18 @@ class LuceneIndex:
                 every.add(bag, java_class("org.apache.lucene.search.BooleanClause$Occur").SHOULD)
             return java_class("org.apache.lucene.search.BoostQuery")(every.build(), 1 / len(bags))
 
-    def _search_segments(self, searcher: Any, query: Any, limit: int) -> Any:
-        """As `IndexSearcher.search`, which does this with all segments."""
-        limit = min(limit, max(int(self._reader.maxDoc()), 1))
+    def _search_all(self, searcher: Any, query: Any, limit: int, counted: int) -> Any:
+        """As `IndexSearcher.search`, which always counts as many hits."""
         collectors = java_class("org.apache.lucene.search.TopFieldCollector")
         with _MAKING_A_QUERY:
-            collector = collectors.create(self._order, limit, _COUNTED_HITS)
+            manager = collectors.createSharedManager(self._order, limit, None, counted)
+        return searcher.search(query, manager)
+
+    def _search_segments(self, searcher: Any, query: Any, limit: int, counted: int) -> Any:
+        """The same of some segments."""
+        collectors = java_class("org.apache.lucene.search.TopFieldCollector")
+        with _MAKING_A_QUERY:
+            collector = collectors.create(self._order, limit, counted)
             mode = collector.scoreMode()
         rewritten = searcher.rewrite(query)
         weight = searcher.createWeight(rewritten, mode, 1.0)
