@@ -14,8 +14,7 @@ from linkseek.app.preferences.comparison_files import FILE, write_preferences
 from linkseek.app.preferences.judged_sets import check_set_name
 from linkseek.app.preferences.record import Preferences, find_disagreements, read_questions
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import UsageError, log_line
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.retriever.queries import read_queries

@@ -21,8 +21,7 @@ from linkseek.app.service import SearchService
 from linkseek.app.serving.options import IndexOptions
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import PartitionActors
-from linkseek.indexer.program.errors import DamagedIndexError, LinkseekError, UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import DamagedIndexError, LinkseekError, UsageError, log_line
 from linkseek.indexer.program.text import nearest
 from linkseek.indexer.store.artifacts import index_stamp
 

@@ -25,9 +25,8 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.passages import PassageStore
-from linkseek.indexer.program.errors import DamagedIndexError, MismatchError
+from linkseek.indexer.program.errors import DamagedIndexError, MismatchError, log_line
 from linkseek.indexer.program.frozen import frozen
-from linkseek.indexer.program.log import log_line
 from linkseek.indexer.store.artifacts import BM25, encoder_of, link_or_copy
 from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.manifest_files import verify_part

@@ -39,8 +39,7 @@ from linkseek.indexer.machine.cluster import worker_count
 from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.machine.together import Stop, run_together
 from linkseek.indexer.passages import Cutting, PassageStore, write_passages
-from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, log_line
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.readers.reader import Reader

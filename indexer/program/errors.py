@@ -1,4 +1,4 @@
-"""Errors for users: the problem, its place, and a remedy.
+"""Errors for users: the problem, its place, and a remedy; and lines on stderr while a command runs.
 
 Everything that a user can cause (a damaged file, a misspelt option, a full disk) is raised as a
 `LinkseekError`; every command runs inside `exit_on_error`, which prints it without a traceback. Any other
@@ -286,6 +286,12 @@ def _report(program: str, error: BaseException) -> str:
     except OSError:  # nowhere to write
         return f"Please report it with the following lines.\n{text}"
     return f"Please report it, with the file {path}"
+
+
+def log_line(line: str) -> None:
+    """Write a line to stderr in one piece, safe with threads: `print` writes the line end separately."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def _print_error(program: str, message: str, hint: str) -> None:
