@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from typing_extensions import TypedDict
 
-from linkseek.app.pipelines.catalogue import Models
+from linkseek.app.pipelines.open_models import Models
 from linkseek.app.service import SearchService
 from linkseek.app.serving.options import IndexOptions
 from linkseek.indexer.index import OpenIndex
