@@ -29,9 +29,8 @@ from linkseek.indexer.program.errors import DamagedIndexError, MismatchError, lo
 from linkseek.indexer.program.frozen import frozen
 from linkseek.indexer.store.artifacts import BM25, encoder_of, link_or_copy
 from linkseek.indexer.store.ids import IdTable, hash_ids
-from linkseek.indexer.store.manifest_files import verify_part
+from linkseek.indexer.store.manifest_files import part_kind, verify_part
 from linkseek.indexer.store.manifests import CodesPart, EncodedPart, PassagesPart
-from linkseek.indexer.store.parts import part_kind
 
 Bar = Callable[[str, float, str], AbstractContextManager[OnRows]]
 """A progress bar by its label, total and unit; advancing it raises when another stage has failed."""

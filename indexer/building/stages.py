@@ -64,7 +64,7 @@ from linkseek.indexer.store.artifacts import (
     shards_part,
 )
 from linkseek.indexer.store.ids import IdTable
-from linkseek.indexer.store.manifest_files import read_part
+from linkseek.indexer.store.manifest_files import part_kind, read_part
 from linkseek.indexer.store.manifests import (
     DocumentsPart,
     Entries,
@@ -77,7 +77,6 @@ from linkseek.indexer.store.manifests import (
     SparsePart,
     VectorsPart,
 )
-from linkseek.indexer.store.parts import part_kind
 
 P = TypeVar("P", bound=PartManifest)
 
@@ -179,13 +178,9 @@ class Stages:
                     advance(position - shown)
                     shown = position
 
+            processes = worker_count(self._plan.processes or usable_cores())
             return write_documents(
-                reader,
-                folder,
-                processes=worker_count(self._plan.processes or usable_cores()),
-                records=records,
-                on_start=on_start,
-                on_record=on_record,
+                reader, folder, processes=processes, records=records, on_start=on_start, on_record=on_record
             )
 
     def passages(self, documents: DocumentsPart, cutting: Cutting) -> PassagesPart:
