@@ -16,7 +16,7 @@ from typing import Any, Literal
 import orjson
 from pydantic import field_validator
 
-from linkseek.app.testsets.sources import Contents, Gap, Places, TestSetSource
+from linkseek.app.testsets.definition import Contents, Gap, Places, TestSetSource
 from linkseek.indexer.program.errors import InputError, LinkseekError, log_line
 from linkseek.indexer.program.text import byte_size
 from linkseek.retriever.ranking import Query
