@@ -297,10 +297,8 @@ def log_line(line: str) -> None:
 def _print_error(program: str, message: str, hint: str) -> None:
     from linkseek.indexer.program.text import printable
 
-    lines = [
-        f"{program}: error: {printable(message)}",
-        *(f"  {printable(line)}" for line in hint.splitlines()),
-    ]
+    hints = [f"  {printable(line)}" for line in hint.splitlines()]
+    lines = [f"{program}: error: {printable(message)}", *hints]
     _to_stderr("".join(f"{line}\n" for line in lines))
 
 
