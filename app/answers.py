@@ -146,13 +146,8 @@ class Answer:
         ]
         for hit, explanation in zip(hits, explained, strict=False):
             hit["explanation"] = explanation
-        return {
-            "question": self.question,
-            "pipeline": self.pipeline,
-            "hits": hits,
-            "seconds": self.seconds,
-            "partial": list(self.missing),
-        }
+        asked = {"question": self.question, "pipeline": self.pipeline}
+        return {**asked, "hits": hits, "seconds": self.seconds, "partial": list(self.missing)}
 
 
 _JSON_FIELDS = ("rank", "score", "passage_id", "document_id", "title", "text", "url", "marks")

@@ -24,8 +24,9 @@ from linkseek.app.evaluation.measures import SEED, parse_measure
 from linkseek.app.evaluation.provenance import provenance
 from linkseek.app.evaluation.results import RESULTS, Results, TestSetFacts
 from linkseek.app.evaluation.runner import EvaluationPlan, check_baseline, evaluate, run_names, run_path
-from linkseek.app.pipelines.catalogue import Models, Pipelines
+from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.filters import kept_documents, near_conditions, read_filter
+from linkseek.app.pipelines.open_models import Models
 from linkseek.app.report.console import results_console, results_table, test_sets_table
 from linkseek.app.testsets import LoadedTestSet, open_test_set
 from linkseek.app.testsets.definition import write_test_set
@@ -38,9 +39,9 @@ from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import Options, as_words, parse_options
 from linkseek.indexer.program.settings import Seed
 from linkseek.indexer.store.outputs import check_replaceable, locked, remove_outputs
-from linkseek.retriever.queries import read_queries
+from linkseek.retriever.queries import Answers, Questions, as_queries, read_queries
 from linkseek.retriever.ranking import Pipeline
-from linkseek.retriever.search.runs import read_qrels
+from linkseek.retriever.search.runs import Judgements, as_qrels, read_qrels
 
 PROGRAM = "linkseek evaluate"
 
@@ -245,7 +246,7 @@ def load_test_set(options: EvaluateOptions, index: OpenIndex | None = None) -> L
     index: the source of headings, anchors and titles. Raises `UsageError` unless exactly one of the two is
     given, and for options that belong to another kind of questions.
     """
-    check_kind(options)
+    _check_kind(options)
     if options.queries is None and (own := own_kind(options.test_set)):
         test_set = _own_test_set(options, own, index)
         return replace(test_set, qrels=read_qrels(options.qrels) if options.qrels else test_set.qrels)
@@ -266,6 +267,20 @@ def load_test_set(options: EvaluateOptions, index: OpenIndex | None = None) -> L
     )
 
 
+def given_test_set(
+    options: EvaluateOptions, questions: Questions, qrels: Judgements | None, answers: Answers | None
+) -> LoadedTestSet:
+    """Questions, judgements and answers as they are given in Python.
+
+    Raises the errors of `as_queries` and `as_qrels`, and `UsageError` for options of other questions.
+    """
+    _check_kind(options)
+    queries, judged = as_queries(questions, answers), None if qrels is None else as_qrels(qrels)
+    groups = read_groups(options.queries, options.group) if options.queries else {}
+    kind = options.answers or "tokens"
+    return LoadedTestSet("the judgements", queries[: options.limit], judged, kind, groups)
+
+
 def _own_test_set(options: EvaluateOptions, kind: Kind, index: OpenIndex | None) -> LoadedTestSet:
     if index is None:
         raise UsageError(f"--test-set {kind} needs an index", "Name it: --index DIR.")
@@ -276,7 +291,7 @@ def _own_test_set(options: EvaluateOptions, kind: Kind, index: OpenIndex | None)
     return own_test_set(index, kind, options.limit or SIZE, options.seed, kept)
 
 
-def check_kind(options: EvaluateOptions) -> None:
+def _check_kind(options: EvaluateOptions) -> None:
     """Raises `UsageError` for options that belong to another kind of questions."""
     if options.only and not own_kind(options.test_set):
         raise UsageError(f"--only belongs to --test-set {', '.join(KINDS)}", "Omit it.")

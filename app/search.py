@@ -28,8 +28,7 @@ from linkseek.app.pipelines.filters import near_conditions, read_filter
 from linkseek.app.service import SearchService
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import searched_on_ray
-from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import UsageError, log_line
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.text import counted, printable
 from linkseek.indexer.store.outputs import check_replaceable, write_output

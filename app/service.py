@@ -16,8 +16,9 @@ from linkseek.app.answers import Answer, AnswerHit, Failure, First, Place, Reaso
 from linkseek.app.context.article import is_cut_before, section_path
 from linkseek.app.context.evidence import Evidence
 from linkseek.app.context.known_questions import Ground, Known, KnownQuestions, sample_questions
-from linkseek.app.pipelines.catalogue import Models, Pipelines
+from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.filters import NO_FILTER, Filter, Filtered, offered_conditions
+from linkseek.app.pipelines.open_models import Models
 from linkseek.app.pipelines.pipeline_entry import OpenPipeline
 from linkseek.app.testsets.known_items import suggested_items
 from linkseek.indexer.index import OpenIndex

@@ -20,8 +20,8 @@ from linkseek.indexer.store.artifacts import (
     damaged,
     value_sha256,
 )
+from linkseek.indexer.store.manifest_files import Parts
 from linkseek.indexer.store.manifests import EncodedPart, FileEntry, IndexManifest, VectorsPart
-from linkseek.indexer.store.parts import Parts
 
 _HINT = (
     "Build all partitions with the same options and encoders, and join them again: "

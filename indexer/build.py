@@ -35,8 +35,7 @@ from linkseek.indexer.language.detection import Language
 from linkseek.indexer.machine.devices import cuda_devices
 from linkseek.indexer.program.bundled import bundled
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER, SAMPLE_INDEX
-from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import UsageError, log_line
 from linkseek.indexer.program.options import MoreHelp, Options, as_words, command_line, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.text import byte_size, duration, printable

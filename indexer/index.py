@@ -35,6 +35,7 @@ from linkseek.indexer.store import artifacts
 from linkseek.indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LATE, LINKS, LUCENE, PASSAGES, SPARSE
 from linkseek.indexer.store.ids import IdTable
 from linkseek.indexer.store.manifest_files import (
+    Parts,
     read_index_manifest,
     read_part,
     read_parts,
@@ -42,7 +43,6 @@ from linkseek.indexer.store.manifest_files import (
     verify_small_files,
 )
 from linkseek.indexer.store.manifests import IndexManifest, PartManifest
-from linkseek.indexer.store.parts import Parts
 
 if TYPE_CHECKING:
     from linkseek.indexer.search.faiss_index import FaissIndex

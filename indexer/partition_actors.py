@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from linkseek.indexer.alike import identity
 from linkseek.indexer.index import OpenIndex, open_words
 from linkseek.indexer.machine.cluster import Actors, ClusterQuestion, connected, worker_count
-from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError, log_line
 from linkseek.indexer.search.faiss_tools import Hits, import_faiss
 from linkseek.indexer.search.lucene_index import Hits as LuceneHits
 from linkseek.indexer.search.lucene_index import LuceneIndex, Question, Similarity

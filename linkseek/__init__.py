@@ -6,8 +6,7 @@
 
 The names in `__all__` and those of `linkseek.plugins` and `linkseek.testing` are public; everything in
 `linkseek.app`, `.indexer`, `.reranker` and `.retriever` is internal. Any import from Linkseek runs this file
-first, so its functions import what they need. An error that a caller can avoid is a `LinkseekError` with a
-message and a hint.
+first, so its functions import what they need. An error that a caller can avoid is a `LinkseekError`.
 """
 
 from __future__ import annotations
@@ -170,7 +169,8 @@ class Index:
     """An open index. Threads may share it; processes that it is sent to reopen it."""
 
     def __init__(self, folder: str | Path, pipelines_file: str | Path | None = None) -> None:
-        from linkseek.app.pipelines.catalogue import Models, Pipelines
+        from linkseek.app.pipelines.catalogue import Pipelines
+        from linkseek.app.pipelines.open_models import Models
         from linkseek.indexer import index
         from linkseek.indexer.program.errors import NoIndexError
 
@@ -300,19 +300,16 @@ class Index:
                 judgements.
             InputError: None of the judged ids is in the index.
         """
-        from linkseek.app.evaluate import EvaluateOptions, check_kind, load_test_set, run_evaluation
-        from linkseek.app.testsets import LoadedTestSet
-        from linkseek.app.testsets.files import read_groups
+        from linkseek.app.evaluate import EvaluateOptions, given_test_set, load_test_set, run_evaluation
         from linkseek.app.testsets.known_items import KINDS
-        from linkseek.retriever.queries import as_queries
-        from linkseek.retriever.search.runs import as_qrels
 
+        caller = "linkseek.Index.evaluate"
         kind = questions if isinstance(questions, str) and questions in KINDS and qrels is None else None
         given = [self._pipelines.recommended] if pipelines is None else pipelines
         listed = [given] if isinstance(given, str) or callable(given) else [*given]
         own = [self._own(item) if callable(item) else {} for item in listed]
         chosen = EvaluateOptions.from_keywords(
-            "linkseek.Index.evaluate",
+            caller,
             {"latency": 0, **options},
             index=self.folder,
             pipeline=[next(iter(function), item) for function, item in zip(own, listed, strict=True)],
@@ -323,17 +320,10 @@ class Index:
             output=output,
             pipelines_file=self._file,
         )
-        if kind:
-            test_set = load_test_set(chosen, self._index)
-        else:
-            check_kind(chosen)
-            queries, judged = as_queries(questions, answers), None if qrels is None else as_qrels(qrels)
-            groups = read_groups(chosen.queries, chosen.group) if chosen.queries else {}
-            asked = queries[: chosen.limit]
-            test_set = LoadedTestSet("the judgements", asked, judged, answer_kind, groups)
-        return run_evaluation(
-            chosen, (), self._index, self._models, test_set, "linkseek.Index.evaluate", ChainMap(*own)
+        test_set = (
+            load_test_set(chosen, self._index) if kind else given_test_set(chosen, questions, qrels, answers)
         )
+        return run_evaluation(chosen, (), self._index, self._models, test_set, caller, ChainMap(*own))
 
     def mine(self, output: str | Path, objective: str = "hlp", **options: Any) -> dict[str, int]:
         """Mine training data from links and texts: pairs for bi-encoders, contrasts for cross-encoders.

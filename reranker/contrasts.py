@@ -57,11 +57,9 @@ class Contrast:
 
 def contrast_line(contrast: Contrast) -> bytes:
     """One line of JSON, with its line break."""
-    row: dict[str, Any] = {
-        "objective": contrast.objective,
-        "better": _pair_row(contrast.better),
-        "worse": [_pair_row(pair, contrast.better) for pair in contrast.worse],
-    }
+    worse = [_pair_row(pair, contrast.better) for pair in contrast.worse]
+    row: dict[str, Any] = {"objective": contrast.objective, "better": _pair_row(contrast.better)}
+    row["worse"] = worse
     if contrast.evidence:
         row["evidence"] = contrast.evidence
     return orjson.dumps(row) + b"\n"

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from linkseek.app.pipelines.catalogue import Models
+from linkseek.app.pipelines.open_models import Models
 from linkseek.app.report.finished import find_asked
 from linkseek.app.service import SearchService
 from linkseek.indexer.machine.once import Once

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from linkseek.app.page.context import AppOptions
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import log_line
 from linkseek.indexer.program.options import parse_options
 from linkseek.indexer.store.manifest_files import is_index, no_index
 

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from linkseek.app.context.asked import forget_asked, read_asked
 from linkseek.app.preferences.record import MAX_QUESTIONS
-from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import UsageError, log_line
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.text import counted, printable
 from linkseek.indexer.store.outputs import write_output

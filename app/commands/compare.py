@@ -14,8 +14,7 @@ from linkseek.app.preferences.comparison_files import FILE, write_preferences
 from linkseek.app.preferences.judged_sets import check_set_name
 from linkseek.app.preferences.record import Preferences, find_disagreements, read_questions
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import UsageError, log_line
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.retriever.queries import read_queries
@@ -61,14 +60,9 @@ def main(argv: Sequence[str]) -> None:
     first, second = map(pipelines.open, options.pipeline)
     with progress("comparing", len(questions), "questions") as advance:
         found = find_disagreements(index, questions, first, second, advance)
+    name, origin = options.index.resolve().name, options.origin or options.queries.name
     preferences = Preferences(
-        index=options.index.resolve().name,
-        a=a,
-        b=b,
-        origin=options.origin or options.queries.name,
-        created=time.time(),
-        judged=options.judged,
-        questions=found,
+        index=name, a=a, b=b, origin=origin, created=time.time(), judged=options.judged, questions=found
     )
     write_preferences(options.output, preferences)
     log_line(f"{options.output}: {len(preferences.to_judge)} of {len(found)} questions to judge")

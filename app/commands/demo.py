@@ -12,7 +12,7 @@ from pathlib import Path
 from linkseek.app.pipelines.catalogue import RECOMMENDED, Pipelines
 from linkseek.app.service import SAMPLE_ENCODERS
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import log_line
 from linkseek.indexer.program.options import Options, parse_options
 
 PROGRAM = "linkseek demo"

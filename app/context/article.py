@@ -159,10 +159,8 @@ def read_article(index: OpenIndex, topology: Topology, row: int, first: int = 1)
 
     def neighbours(rows: AbstractSet[int]) -> Neighbours:
         order = sorted(rows, key=lambda other: (-links_to[other] - links_from[other], other))
-        return Neighbours(
-            len(rows),
-            tuple(Neighbour(name(n), links_to[n], links_from[n]) for n in order[:MAX_NEIGHBOURS]),
-        )
+        named = [Neighbour(name(n), links_to[n], links_from[n]) for n in order[:MAX_NEIGHBOURS]]
+        return Neighbours(len(rows), tuple(named))
 
     sections = [Section(**section) for section in index.documents.table.value("sections", row) or []]
     shown = range(begin + first - 1, min(begin + first - 1 + PAGE, end))

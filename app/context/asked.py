@@ -18,8 +18,7 @@ from typing import Any, BinaryIO, cast
 
 import orjson
 
-from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, UsageError, log_line
 from linkseek.retriever.queries import checked_question
 
 _PAUSE = 0.1  # seconds

@@ -133,7 +133,7 @@ class Bins:
         lows = [int(numbers.min()), *(high + 1 for high in highs[:-1])]
         bin_of = {query_id: int(np.searchsorted(highs, number)) for query_id, number in number_of.items()}
         edges = list(zip(lows, highs, strict=True))
-        without_value = len(measured - bin_of.keys()) or None
+        without_value = len(measured - bin_of.keys())
         return Binned(label=label, without_value=without_value, bins=self._bins(edges, bin_of))
 
     def _bins(self, edges: Sequence[tuple[float, float]], bin_of: Mapping[str, int]) -> list[Bin]:

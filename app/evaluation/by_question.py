@@ -111,7 +111,7 @@ def missed_pages(results: Results) -> list[Missed] | None:
     if not (scores and results.test_set and own_kind(results.test_set.name)):
         return None
     groups = results.analyses.groups or {}
-    folders = {id_: folder for folder, group in groups.items() for id_ in group.query_ids or ()}
+    folders = {id_: folder for folder, group in groups.items() for id_ in group.query_ids}
     missed = [
         Missed(folders.get(question.id, ""), question.text, question.relevant or (), names)
         for question in results.questions

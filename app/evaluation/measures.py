@@ -190,11 +190,8 @@ def plan_measures(
     planned = [measure for measure in measures.values() if measure not in deeper]
     if not planned:
         raise UsageError(f"--depth {depth}: no measure applies to so few results", "Give --measure.")
-    return MeasurePlan(
-        tuple(m for m in planned if m.needs == "answers"),
-        tuple(m for m in planned if m.needs == "judgements"),
-        notes,
-    )
+    answers, judged = (tuple(m for m in planned if m.needs == needs) for needs in available)
+    return MeasurePlan(answers, judged, notes)
 
 
 def measure_accuracy(
@@ -207,10 +204,7 @@ def measure_accuracy(
     with_answers = np.array([bool(query.answers) for query in queries], np.bool_)  # [Q]
     ids = tuple(query.id for query in queries if query.answers)
     rows = np.where(answering[with_answers], 0, -1)  # [n, k]
-    return {
-        measure.name: Values(ids, np.array(measure.of(rows, [{}] * len(rows)), np.float64))
-        for measure in measures
-    }
+    return {m.name: Values(ids, np.array(m.of(rows, [{}] * len(rows)), np.float64)) for m in measures}
 
 
 def measure_judged(

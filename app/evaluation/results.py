@@ -75,7 +75,7 @@ class PipelineResults(JsonRecord):
     queries_without_results: int
 
 
-class Comparison(Sparse):
+class Comparison(JsonRecord):
     """Pipeline b against pipeline a by one measure, over `queries` queries.
 
     difference: mean(b) - mean(a); low, high: its 95 % bootstrap interval. p_*: two-sided; *_holm: corrected
@@ -99,7 +99,7 @@ class Comparison(Sparse):
     losses: int
     effect_size: float
     queries: int
-    p_equivalence: float | None = None
+    p_equivalence: float
 
     @property
     def p(self) -> float:
@@ -114,7 +114,7 @@ class Comparison(Sparse):
     @property
     def level(self) -> bool:
         """Whether the test of equivalence shows a difference below `MARGIN`."""
-        return self.p_equivalence is not None and self.p_equivalence < SIGNIFICANT
+        return self.p_equivalence < SIGNIFICANT
 
     def reversed(self) -> Comparison:
         """The same pair, a against b."""
@@ -139,30 +139,30 @@ class Share(JsonRecord):
     high: float | None
 
 
-class Bin(Sparse):
-    """The questions with a property between `low` and `high`. query_ids: None in older files."""
+class Bin(JsonRecord):
+    """The questions with a property between `low` and `high`."""
 
     low: int | float
     high: int | float
     queries: int
     pipelines: dict[str, Share]
-    query_ids: list[str] | None = None
+    query_ids: list[str]
 
 
-class Binned(Sparse):
+class Binned(JsonRecord):
     """Questions by a property that is a number. without_value: how many have none."""
 
     label: str
-    without_value: int | None = None
+    without_value: int = 0
     bins: list[Bin]
 
 
-class Group(Sparse):
-    """Questions of one kind: pipeline -> measure -> mean. query_ids: None in older files."""
+class Group(JsonRecord):
+    """Questions of one kind: pipeline -> measure -> mean."""
 
     queries: int
     pipelines: dict[str, dict[str, float | None]]
-    query_ids: list[str] | None = None
+    query_ids: list[str]
 
 
 class Analyses(Sparse):
@@ -280,11 +280,8 @@ class Results(JsonRecord):
 
     def scores(self, measure: str) -> dict[str, Score]:
         """The scores of all pipelines that have the measure; a run of documents has no accuracy."""
-        return {
-            name: pipeline.measures[measure]
-            for name, pipeline in self.pipelines.items()
-            if measure in pipeline.measures
-        }
+        values = {name: pipeline.measures for name, pipeline in self.pipelines.items()}
+        return {name: scores[measure] for name, scores in values.items() if measure in scores}
 
     def comparison(self, a: str, b: str, measure: str) -> Comparison | None:
         """b against a, in whichever order it was computed; None if they share no question."""

@@ -63,11 +63,8 @@ def compare(
         comparisons = _comparisons([pairs[number] for number in numbers], matrix, seed)
         compared |= zip(numbers, comparisons, strict=True)
     in_order = [compared[number] for number in range(len(pairs))]
-    return [
-        corrected
-        for measure in dict.fromkeys(measures)
-        for corrected in _corrected([c for c in in_order if c.measure == measure])
-    ]
+    families = ([c for c in in_order if c.measure == measure] for measure in dict.fromkeys(measures))
+    return [corrected for family in families for corrected in _corrected(family)]
 
 
 def _comparisons(

@@ -40,13 +40,8 @@ def choose_view() -> ArticleView:
     view = ArticleView.read(navigation.params())
     if navigation.is_new(ARTICLE) or "find" not in state:
         state.find = view.find
-    st.text_input(
-        "Find an article by its title",
-        key="find",
-        max_chars=MAX_CHARACTERS,
-        placeholder="Any part of a title",
-        width=480,
-    )
+    label, example = "Find an article by its title", "Any part of a title"
+    st.text_input(label, key="find", max_chars=MAX_CHARACTERS, placeholder=example, width=480)
     return replace(view, find=state.find.strip())
 
 

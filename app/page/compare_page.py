@@ -83,12 +83,8 @@ def choose(context: Context, service: SearchService) -> None:
     for key, name in zip(("compare_a", "compare_b"), usual, strict=True):
         if state.get(key) not in available:
             state[key] = name
-    st.text_area(
-        f"Questions, one per line, at most {MAX_QUESTIONS}",
-        key="compared_questions",
-        height=220,
-        max_chars=100_000,
-    )
+    label = f"Questions, one per line, at most {MAX_QUESTIONS}"
+    st.text_area(label, key="compared_questions", height=220, max_chars=100_000)
 
     def suggest(texts: list[str], origin: str) -> None:
         state.compared_questions = "\n".join(texts)
@@ -156,15 +152,10 @@ def show_comparison(context: Context, view: CompareView) -> None:
         show("paragraph.html", text="Both pipelines have the same first result for every question.")
         end_buttons(context, name)
     elif context.options.read_only:
-        show(
-            "paragraph.html",
-            text="It has not ended. This application is read-only: nothing can be judged.",
-        )
+        show("paragraph.html", text="It has not ended. This application is read-only: nothing can be judged.")
     elif context.service is None or context.name != preferences.index:
-        show(
-            "paragraph.html",
-            text=f"Its passages are in the index {preferences.index}; open that index to judge.",
-        )
+        text = f"Its passages are in the index {preferences.index}; open that index to judge."
+        show("paragraph.html", text=text)
     else:
         view = show_question(context, context.service, view, preferences)
     navigation.write(COMPARE, view.to_params() | {"index": [context.name]})

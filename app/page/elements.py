@@ -141,16 +141,10 @@ def pressed(groups: Groups, key: str, before: Sequence[str]) -> list[str]:
 def show_choice(groups: Groups, key: str, chosen: Sequence[str]) -> None:
     """Show rows of buttons, with the chosen pipelines pressed."""
     for group, names in groups.items():
-        st.session_state[_key(key, group)] = [name for name in names if name in chosen]
+        row, what = _key(key, group), plain_label(GROUPS[group])
+        st.session_state[row] = [name for name in names if name in chosen]
         with st.container(key=f"group-{group}", width="content"):
-            st.pills(
-                group,
-                names,
-                selection_mode="multi",
-                key=_key(key, group),
-                format_func=plain_label,
-                help=plain_label(GROUPS[group]),
-            )
+            st.pills(group, names, selection_mode="multi", key=row, format_func=plain_label, help=what)
 
 
 def _key(key: str, group: str) -> str:

@@ -231,13 +231,8 @@ def show_questions(context: Context, report: Report, view: EvaluationView) -> Ev
         if kinds:
             st.selectbox("Kind", ["", *kinds], key="kind", format_func=partial(_kind_label, kinds), width=300)
         st.text_input("Words", key="words", max_chars=200, placeholder="of question or answer", width=200)
-    chosen = replace(
-        chosen,
-        pair=(state.pair_a, state.pair_b),
-        shown=state.shown,
-        kind=state.kind if kinds else "",
-        words=" ".join(state.words.split()),
-    )
+    kind, words = state.kind if kinds else "", " ".join(state.words.split())
+    chosen = replace(chosen, pair=(state.pair_a, state.pair_b), shown=state.shown, kind=kind, words=words)
     if chosen != view:
         view = replace(chosen, first=1)
     index = report.index if report.index in list_indexes(context.index) else context.name

@@ -41,11 +41,7 @@ def report_buttons(context: Context, report: Report, label: Label) -> None:
         available = context.service.pipelines.offered() if context.service else []
         others = [name for name in available if name not in report.results.names]
         st.pills(
-            "With these pipelines too",
-            others,
-            selection_mode="multi",
-            key="added",
-            format_func=plain_label,
+            "With these pipelines too", others, selection_mode="multi", key="added", format_func=plain_label
         )
         st.button("Run it", type="primary", key=f"run {name}", on_click=again, args=(context, report))
     with st.popover("Delete"):

@@ -36,6 +36,7 @@ from linkseek.retriever.queries import checked_question
 
 _LAST_VIEW = "last view"
 _TABLE = "table that led here"
+_FIELDS = ("k", "merged", "grouped", "why", "turn")  # of the view, as the state of the page has them
 _CHOSEN, _NOTE, _ROWS = "chosen pipelines", "note on pipelines", "pipelines"
 
 
@@ -76,7 +77,7 @@ def choose_view(
         view = read_search_view(params, available, default)
         if navigation.page_has_changed(SEARCH) and not set(params) - {"index"}:
             view = state.get(_LAST_VIEW, view)  # back from another page
-        for name in ("k", "merged", "grouped", "question", "why", "turn"):
+        for name in ("question", *_FIELDS):
             state[name] = getattr(view, name)
         state.only, state[_TABLE] = [*view.only], view.table
         state[_CHOSEN] = [name for name in view.pipelines if name in available]
@@ -96,17 +97,9 @@ def choose_view(
             st.toggle("Group by article", key="grouped", disabled=state.merged)
         choose_documents(service)
     question = state.question.strip()
-    view = SearchView(
-        question,
-        tuple(state[_CHOSEN]),
-        state.k,
-        state.merged,
-        state.grouped,
-        state.why,
-        state.turn,
-        tuple(state.only),
-        state[_TABLE],
-    )
+    chosen, only = tuple(state[_CHOSEN]), tuple(state.only)
+    own = {name: state[name] for name in _FIELDS}
+    view = SearchView(question, chosen, only=only, table=state[_TABLE], **own)
     folded.html(render("controls.html", view=view))
     notes = [state[_NOTE]]
     if len(question) > MAX_QUESTION_IN_ADDRESS:

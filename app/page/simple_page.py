@@ -32,11 +32,8 @@ def page(context: Context) -> None:
         st.text_input("Question", key="question", placeholder="Ask a question")
         st.form_submit_button("Search", type="primary")
     question = state.question.strip()
-    navigation.write(
-        SEARCH,
-        ({"q": [question]} if 0 < len(question) <= MAX_QUESTION_IN_ADDRESS else {})
-        | {"index": [context.name]},
-    )
+    asked = {"q": [question]} if 0 < len(question) <= MAX_QUESTION_IN_ADDRESS else {}
+    navigation.write(SEARCH, asked | {"index": [context.name]})
     if not question:
         invite("Ask a question in your own words", "The pages that answer it best are listed here.")
         return

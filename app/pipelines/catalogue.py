@@ -7,17 +7,17 @@ whichever thread, and so are the encoders and re-rankers that they share, by `Mo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 from orjson import dumps
 
 from linkseek.app.pipelines.fusion_kinds import WeightedEntry
+from linkseek.app.pipelines.open_models import Models
 from linkseek.app.pipelines.pipeline_entry import (
     GROUPS,
     FirstStage,
@@ -34,12 +34,9 @@ from linkseek.indexer.program.options import options_lines
 from linkseek.indexer.program.paths import check_name
 from linkseek.indexer.program.settings import read_toml, validate
 from linkseek.indexer.program.text import nearest
-from linkseek.indexer.store.artifacts import kind_and_name
-from linkseek.reranker.models import scoring
-from linkseek.reranker.models.scoring import PairScorer, index_scorer
+from linkseek.reranker.models.scoring import index_scorer
 from linkseek.reranker.reranking import AnyScorer, Reranker
-from linkseek.retriever.models.checks.only_data import model_files
-from linkseek.retriever.models.locations import STATIC_ENCODER, check_is_here, is_model_folder
+from linkseek.retriever.models.locations import STATIC_ENCODER
 from linkseek.retriever.ranking import Query
 
 _log = logging.getLogger(__name__)
@@ -90,48 +87,6 @@ def _entry(source: Path, name: str, table: Any) -> PipelineEntry:
             return entry.located(source.parent)
     kinds = ", ".join(f'{key} = "{value}"' for key, value in (kind.chosen_by for kind in all_kinds()))
     raise UsageError(f"{source}: [{name}] has no known searcher or fusion", f"One of: {kinds}.")
-
-
-class Models:
-    """Encoders and re-rankers for the pipelines of any number of indexes, each opened once.
-
-    One that no pipeline uses any more is closed. A folder that was written again is another model.
-    """
-
-    def __init__(
-        self,
-        open_encoder: Callable[..., Any] | None = None,
-        open_scorer: Callable[[str, str, Precision], PairScorer] | None = None,
-    ) -> None:
-        """open_encoder, open_scorer: instead of the default ones, see `PipelineParts`."""
-        self._open_encoder = open_encoder or (lambda name, **form: _open_encoder(name, **form))
-        self._open_scorer = open_scorer or scoring.open_scorer
-        # by what opens a model, the time of its newest change, and the rest of the arguments
-        self._opened: Once[Any] = Once(
-            lambda open_, change, of, form: open_(*of, **dict(form)), WeakValueDictionary()
-        )
-
-    def encoder(self, name: str, **form: Any) -> Any:
-        """An encoder by name or path, as `open_encoder` opens it. form: title and prompts."""
-        change = _newest_change(kind_and_name(name)[1])
-        return self._opened(self._open_encoder, change, (name,), tuple(form.items()))
-
-    def scorer(self, name: str, device: str, precision: Precision) -> PairScorer:
-        """A re-ranker by name or path."""
-        change = _newest_change(name.removeprefix(scoring.BI_ENCODER_PREFIX))
-        scorer: PairScorer = self._opened(self._open_scorer, change, (name, device, precision), ())
-        return scorer
-
-
-def _newest_change(model: str) -> int:
-    """When a file of a model's folder was last written, in nanoseconds; 0 for a name that is no such folder.
-
-    An index of others may name any folder: one that contains no model is not searched, and opening it says
-    why.
-    """
-    if not is_model_folder(Path(model)):
-        return 0
-    return max((path.stat().st_mtime_ns for path in model_files(Path(model))), default=0)
 
 
 class Pipelines:
@@ -406,11 +361,3 @@ def _program_ends() -> bool:
     except RuntimeError:
         return True
     return False
-
-
-def _open_encoder(location: str, **form: Any) -> Any:
-    from linkseek.retriever.models.encoders import open_encoder
-
-    # the index names it, and may be a stranger's
-    check_is_here(kind_and_name(location)[1], "the encoder of the index")
-    return open_encoder(location, streams=1, **form)

@@ -19,8 +19,7 @@ from pydantic import Field, PositiveInt
 from linkseek.app.evaluation.judgements import JudgedNumbers, document_numbers
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, UsageError, log_line
 from linkseek.indexer.program.options import Options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.settings import Seed

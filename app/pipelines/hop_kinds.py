@@ -71,15 +71,8 @@ class HopTreesEntry(HopBase):
     def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         model, similarity = HopModel.read(self.model), self.similarity(parts)
         first = parts.pipeline(self.of)
-        hops = TreeHops(
-            parts.index,
-            first,
-            model,
-            {graph: open_edges(parts.index, graph, self.edges) for graph in model.graphs},
-            similarity,
-            self.depth,
-            self.model,
-        )
+        graphs = {graph: open_edges(parts.index, graph, self.edges) for graph in model.graphs}
+        hops = TreeHops(parts.index, first, model, graphs, similarity, self.depth, self.model)
         return OpenPipeline(hops, explain=with_first_stage(hops.explain, self.of, first, self.depth))
 
 

@@ -255,22 +255,15 @@ class RerankEntry(PipelineEntry):
         return replace(opened, shares=lambda query, k: Shares(weights, reranking.shares(query, k)))
 
     def turned(self, weights: Sequence[float]) -> Self | None:
-        whole = sum(weights)
-        return (
-            self.model_copy(update={"weight": round(weights[0] / whole, 4)})
-            if self.weight and whole
-            else None
-        )
+        if not (self.weight and sum(weights)):
+            return None
+        return self.model_copy(update={"weight": round(weights[0] / sum(weights), 4)})
 
     def reranker(self, parts: PipelineParts, name: str) -> Reranker:
         """The second stage, for a ranking of any origin. Raises `LinkseekError` if a model is missing."""
-        return Reranker(
-            [parts.scorer(model, self.device, self.precision) for model in self.rerank],
-            Candidates(parts.index),
-            depth=self.depth,
-            weight=self.weight,
-            long=self.long,
-        )
+        scorers = [parts.scorer(model, self.device, self.precision) for model in self.rerank]
+        candidates = Candidates(parts.index)
+        return Reranker(scorers, candidates, depth=self.depth, weight=self.weight, long=self.long)
 
 
 KINDS: tuple[type[PipelineEntry], ...] = (

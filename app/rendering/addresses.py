@@ -46,10 +46,9 @@ class PageView:
 
     def to_params(self) -> dict[str, list[str]]:
         """The parameters of the address, without the index and without defaults."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
-            each.name: _texts(value)
-            for each in fields(self)
-            if (value := getattr(self, each.name)) != each.default
+            each.name: _texts(values[each.name]) for each in fields(self) if values[each.name] != each.default
         }
 
     @classmethod

@@ -107,11 +107,8 @@ def passage_text(hit: AnswerHit, limit: int) -> tuple[Markup, bool]:
     low, high = excerpt(len(text), around, MAX_PASSAGE_CHARACTERS)
     start, end = _whole_sentences(text, *excerpt(len(text), around, limit))
     folded, dots = '<span class="ls-folded">{}</span>', Markup('<span class="ls-dots">{}</span>')
-    layers = [
-        _spans(folded, ((low, start), (end, high))),
-        _spans('<b class="ls-nearest">{}</b>', best),
-        *_marks(hit.marks, hit.answers),
-    ]
+    folds = _spans(folded, ((low, start), (end, high)))
+    layers = [folds, _spans('<b class="ls-nearest">{}</b>', best), *_marks(hit.marks, hit.answers)]
     pieces = [_annotated(text, low, high, layers)]
     if hit.cut[0]:
         pieces.insert(0, Markup(folded).format("… ") if start else Markup("… "))
@@ -146,11 +143,9 @@ def excerpt(length: int, marks: Sequence[Span], limit: int = MAX_PASSAGE_CHARACT
 def _whole_sentences(text: str, start: int, end: int) -> Span:
     """The same part of a text without the sentences that it would cut; without words, if none is whole."""
     spans = [span for span in sentence_spans(text[:MAX_CHARACTERS]) if start <= span[0] and span[1] <= end]
-    return (
-        (spans[0][0], spans[-1][1])
-        if spans and (start or end < len(text))
-        else _whole_words(text, start, end)
-    )
+    if spans and (start or end < len(text)):
+        return spans[0][0], spans[-1][1]
+    return _whole_words(text, start, end)
 
 
 def _whole_words(text: str, start: int, end: int) -> Span:

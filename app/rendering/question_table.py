@@ -163,23 +163,21 @@ class QuestionGroup(NamedTuple):
 
 
 def question_kinds(results: Results) -> dict[str, QuestionGroup]:
-    """Name in addresses -> kind; without the empty ones, and none of results before there were ids."""
+    """Name in addresses -> kind, without the empty ones."""
     return {name: kind for name, kind in _kinds(results) if kind.query_ids}
 
 
 def _kinds(results: Results) -> Iterator[tuple[str, QuestionGroup]]:
     for name, group in (results.analyses.groups or {}).items():
-        yield f"group {text.clean(name)}", QuestionGroup(name, frozenset(group.query_ids or ()))
+        yield f"group {text.clean(name)}", QuestionGroup(name, frozenset(group.query_ids))
     for name, property_ in _PROPERTIES.items():
         binned = getattr(results.analyses, name)
         if binned is None:
             continue
         unit = " %" if text.is_share(binned) else ""
         for ends, bin_ in zip(text.bin_ends(binned), binned.bins, strict=True):
-            yield (
-                f"{name} {ends}",
-                QuestionGroup(f"{property_}: {ends}{unit}", frozenset(bin_.query_ids or ())),
-            )
+            kind = QuestionGroup(f"{property_}: {ends}{unit}", frozenset(bin_.query_ids))
+            yield f"{name} {ends}", kind
 
 
 MAX_POINTS = 2_000
@@ -247,13 +245,7 @@ def _points(
     for (column, line), here in places.items():
         for number, row in enumerate(here):
             distance, angle = step * math.sqrt(number), number * _GOLDEN
-            values = [row.values[name] for name in pair]
-            points.append(
-                Point(
-                    round(column * _CELL + distance * math.cos(angle), 1),
-                    round(line * _CELL + distance * math.sin(angle), 1),
-                    row,
-                    faint=not SHOWN[shown](values[0], values[1]),
-                )
-            )
+            x, y = column * _CELL + distance * math.cos(angle), line * _CELL + distance * math.sin(angle)
+            faint = not SHOWN[shown](*(row.values[name] for name in pair))
+            points.append(Point(round(x, 1), round(y, 1), row, faint))
     return points, round(_RADIUS * step / _STEP, 1)

@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from linkseek.app.answers import Answer, AnswerHit, Place, Reason
-from linkseek.app.context.article import PAGE, Article, ReadPassage
+from linkseek.app.context.article import PAGE, Anchor, Article, ReadPassage
 from linkseek.app.context.known_questions import Known
 from linkseek.app.evaluation.by_question import changes, moved_questions
 from linkseek.app.preferences.record import (
@@ -160,11 +160,7 @@ def why_html(
     its links are shown, too.
     """
     text = reason.hit.text[:_REASON_CHARACTERS]
-    anchors = [
-        (anchor.start, anchor.end, article_address(anchor.target.id, index))
-        for anchor in reason.links.anchors
-        if anchor.end <= len(text)
-    ]
+    anchors = _links_in(reason.links.anchors, index, 0, len(text))
     return render(
         "why.html",
         answers=answers,
@@ -195,15 +191,9 @@ def article_html(article: Article, view: ArticleView, index: str) -> str:
         for name, first in (("Earlier", max(article.first - PAGE, 1)), ("Later", last + 1))
         if first != article.first and first <= article.count
     ]
-    return render(
-        "article.html",
-        article=article,
-        index=index,
-        page_size=PAGE,
-        pages=pages,
-        texts=[list(_sections(passage, index)) for passage in article.passages],
-        view=view,
-    )
+    texts = [list(_sections(passage, index)) for passage in article.passages]
+    shown = {"article": article, "texts": texts, "pages": pages, "page_size": PAGE}
+    return render("article.html", index=index, view=view, **shown)
 
 
 _Section = tuple[str | None, str, list[tuple[int, int, str]]]
@@ -214,12 +204,13 @@ def _sections(passage: ReadPassage, index: str) -> Iterator[_Section]:
     starts = [0, *(heading.start for heading in passage.headings), len(passage.text)]
     headings = [None, *(heading.text for heading in passage.headings)]
     for heading, low, high in zip(headings, starts[:-1], starts[1:], strict=True):
-        anchors = [
-            (anchor.start - low, anchor.end - low, article_address(anchor.target.id, index))
-            for anchor in passage.anchors
-            if low <= anchor.start and anchor.end <= high
-        ]
-        yield heading, passage.text[low:high], anchors
+        yield heading, passage.text[low:high], _links_in(passage.anchors, index, low, high)
+
+
+def _links_in(anchors: Sequence[Anchor], index: str, low: int, high: int) -> list[tuple[int, int, str]]:
+    """The anchors in a part of a text: their places in the part, and the addresses of their articles."""
+    inside = [anchor for anchor in anchors if low <= anchor.start and anchor.end <= high]
+    return [(a.start - low, a.end - low, article_address(a.target.id, index)) for a in inside]
 
 
 MAX_MOVED = 50

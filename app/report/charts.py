@@ -165,10 +165,7 @@ def _points(places: Chart, results: Results) -> Chart:
         "tooltip": _nominal("says", title=" "),
         "description": _nominal("says"),
     }
-    return {
-        "mark": {"type": "point", "size": 60, "filled": True, "opacity": 1},
-        "encoding": places | looks,
-    }
+    return {"mark": {"type": "point", "size": 60, "filled": True, "opacity": 1}, "encoding": places | looks}
 
 
 def _layered(

@@ -101,11 +101,9 @@ def _significance(results: Results) -> dict[str, Any] | None:
     for other, pairs in by_measure.items():
         table = tables.pairs_table(other, pairs, f"All pairs, by {other}")
         others.append((other, sum(pair.significant for pair in pairs), table))
-    return {
-        "table": tables.pairs_table(measure, shown, caption),
-        "rest": tables.pairs_table(measure, rest, f"Pairs without the baseline, by {measure}"),
-        "others": others,
-    }
+    without_baseline = tables.pairs_table(measure, rest, f"Pairs without the baseline, by {measure}")
+    table = tables.pairs_table(measure, shown, caption)
+    return {"table": table, "rest": without_baseline, "others": others}
 
 
 def _missed(results: Results) -> dict[str, Any] | None:
@@ -155,16 +153,11 @@ def _kinds(results: Results) -> dict[str, Any] | None:
         for number, (one, title) in enumerate(shown)
     ]
     groups = analyses.groups or {}
-    measures = [
-        measure
-        for measure in results.measures
-        if any(measure in means for group in groups.values() for means in group.pipelines.values())
-    ]
+    means = [own for group in groups.values() for own in group.pipelines.values()]
+    measures = [measure for measure in results.measures if any(measure in own for own in means)]
     measures.sort(key=lambda measure: measure != results.main_measure)  # which comes first
-    return {
-        "figures": figures,
-        "groups": [(measure, tables.groups_table(results, groups, measure)) for measure in measures],
-    }
+    by_group = [(measure, tables.groups_table(results, groups, measure)) for measure in measures]
+    return {"figures": figures, "groups": by_group}
 
 
 def _bins_figure(results: Results, binned: Binned, title: str, *, with_legend: bool) -> Figure:
@@ -174,7 +167,7 @@ def _bins_figure(results: Results, binned: Binned, title: str, *, with_legend: b
         f"{shows}; the table below has the values.",
         partial(charts.bins_chart, results, binned, with_legend=with_legend),
         tables.bins_table(results, binned),
-        omitted=binned.without_value or 0,
+        omitted=binned.without_value,
     )
 
 

@@ -101,7 +101,7 @@ def pairs_table(
             ),
             Cell(text.probability(pair.p), best=pair.significant),
             Cell(text.probability(pair.p_t_holm)),
-            Cell(text.NOTHING if pair.p_equivalence is None else text.probability(pair.p_equivalence)),
+            Cell(text.probability(pair.p_equivalence)),
             Cell(f"{pair.wins:,}/{pair.ties:,}/{pair.losses:,}"),
             Cell(text.decimals(pair.effect_size, 2)),
         )
@@ -124,10 +124,8 @@ def curves_table(results: Results, depths: Sequence[int]) -> ReportTable:
 def bins_table(results: Results, binned: Binned) -> ReportTable:
     """The main measure over bins of questions, with intervals."""
     measure, unit = results.main_measure, " %" if text.is_share(binned) else ""
-    heads = [
-        f"{ends}{unit}, n = {bin_.queries:,}"
-        for bin_, ends in zip(binned.bins, text.bin_ends(binned), strict=True)
-    ]
+    named = zip(text.bin_ends(binned), binned.bins, strict=True)
+    heads = [f"{ends}{unit}, n = {bin_.queries:,}" for ends, bin_ in named]
     rows = []
     for name in results.names:
         shares = [bin_.pipelines.get(name, _NONE) for bin_ in binned.bins]

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
-from linkseek.app.pipelines.catalogue import Models
+from linkseek.app.pipelines.open_models import Models
 from linkseek.app.rendering.hosts import Application
 from linkseek.app.serving import clients, routes
 from linkseek.app.serving.batches import OverloadedError, RequestBatches
@@ -138,11 +138,8 @@ class _Api(FastAPI):
                 key = "maximum" if "maximum" in described else "maxItems"
                 described[key] = min(described[key], getattr(self.limits, name))
             if not isinstance(described.get("default", {}), dict):
-                words, default = (
-                    described.get("description", ""),
-                    orjson.dumps(described.pop("default")).decode(),
-                )
-                described["description"] = f"{words} (default: {default})".strip()
+                words, default = described.get("description", ""), orjson.dumps(described.pop("default"))
+                described["description"] = f"{words} (default: {default.decode()})".strip()
         for part in described.values() if isinstance(described, dict) else described:
             if isinstance(part, dict | list):
                 self._adapt(part)

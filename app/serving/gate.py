@@ -218,10 +218,8 @@ class Gate:
             if refusal := self._hosts.refusal(scope["headers"]):
                 code = "wrong_host" if refusal.status == CODES["wrong_host"] else "wrong_origin"
                 raise _RefusedRequestError(code, " ".join(refusal.text.split()))
-            if (
-                scope["method"] == "OPTIONS"
-                and {b"origin", b"access-control-request-method"} <= headers.keys()
-            ):
+            is_preflight = {b"origin", b"access-control-request-method"} <= headers.keys()
+            if scope["method"] == "OPTIONS" and is_preflight:
                 allowed = self._cors.preflight_response(Headers(scope=scope))
                 if allowed.status_code != HTTPStatus.OK:
                     raise _RefusedRequestError("wrong_origin", "Pages may send only GET, HEAD and POST.")

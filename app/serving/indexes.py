@@ -16,13 +16,12 @@ from typing import TypeVar
 
 from typing_extensions import TypedDict
 
-from linkseek.app.pipelines.catalogue import Models
+from linkseek.app.pipelines.open_models import Models
 from linkseek.app.service import SearchService
 from linkseek.app.serving.options import IndexOptions
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import PartitionActors
-from linkseek.indexer.program.errors import DamagedIndexError, LinkseekError, UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import DamagedIndexError, LinkseekError, UsageError, log_line
 from linkseek.indexer.program.text import nearest
 from linkseek.indexer.store.artifacts import index_stamp
 

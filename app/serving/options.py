@@ -11,8 +11,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, field_validator
 
 from linkseek.app.rendering.hosts import checked_host_names, host_name
-from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError, raise_of_machine
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError, log_line, raise_of_machine
 from linkseek.indexer.program.options import Options
 
 ROOT_PATH = re.compile(r"^(/[\w~-][\w.~-]*)*$", re.ASCII)

@@ -194,27 +194,17 @@ def _link(service: SearchService, link: int, text: str | None = None) -> Link:
     passage, target = int(graph.passage[link]), int(graph.target[link])
     text = str(index.passages.table.value("text", passage)) if text is None else text
     table, (start, end) = index.documents.table, (int(graph.start[link]), int(graph.end[link]))
-    id_ = str(table.value("id", target))
-    return {
-        "id": id_,
-        "title": str(table.value("title", target)) or id_,
-        "passage_id": str(index.passages.table.value("id", passage)),
-        "anchor": text[start:end],
-        "start": start,
-        "end": end,
-    }
+    id_, passage_id = str(table.value("id", target)), str(index.passages.table.value("id", passage))
+    title = str(table.value("title", target)) or id_
+    return Link(id=id_, title=title, passage_id=passage_id, anchor=text[start:end], start=start, end=end)
 
 
 def page(service: SearchService, address: str) -> Page | None:
     """The page behind a link: a document by its address, its id, or the title that ends its address."""
     for row in _rows_of_address(service, address):
         stored = service.index.documents.table.row(row)
-        return {
-            "id": str(stored["id"]),
-            "url": str(stored["url"]) or str(stored["id"]),
-            "title": str(stored["title"]),
-            "contents": str(stored["text"])[:MAX_CHARACTERS],
-        }
+        id_, url, title, text = (str(stored[name]) for name in ("id", "url", "title", "text"))
+        return Page(id=id_, url=url or id_, title=title, contents=text[:MAX_CHARACTERS])
     return None
 
 

@@ -18,9 +18,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from linkseek.app.rendering.hosts import Application, Message, Receive, Send
 from linkseek.app.serving.gate import problem
 from linkseek.app.serving.options import ServeOptions
-from linkseek.indexer.program.errors import MachineError
+from linkseek.indexer.program.errors import MachineError, log_line
 from linkseek.indexer.program.limits import allow_open_files
-from linkseek.indexer.program.log import log_line
 
 _BACKLOG = 2048
 _HEADER_SECONDS = 15.0

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
-from linkseek.app.testsets.sources import Contents, Gap, Places, TestSetSource
+from linkseek.app.testsets.definition import Contents, Gap, Places, TestSetSource
 from linkseek.indexer.files.hashes import file_sha256
-from linkseek.indexer.program.errors import InputError, MachineError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, MachineError, log_line
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.settings import Settings
 from linkseek.indexer.program.text import byte_size

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, TestSetSource, grouped
+from linkseek.app.testsets.definition import AGAIN, Contents, Gap, Places, TestSetSource, grouped
 from linkseek.indexer.files.json_stream import json_object
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.program.bundled import bundled

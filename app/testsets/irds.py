@@ -16,9 +16,8 @@ from typing import Any, Literal
 import orjson
 from pydantic import field_validator
 
-from linkseek.app.testsets.sources import Contents, Gap, Places, TestSetSource
-from linkseek.indexer.program.errors import InputError, LinkseekError
-from linkseek.indexer.program.log import log_line
+from linkseek.app.testsets.definition import Contents, Gap, Places, TestSetSource
+from linkseek.indexer.program.errors import InputError, LinkseekError, log_line
 from linkseek.indexer.program.text import byte_size
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import Qrels

@@ -24,8 +24,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.app.testsets.definition import LoadedTestSet
-from linkseek.app.testsets.sources import grouped
+from linkseek.app.testsets.definition import LoadedTestSet, grouped
 from linkseek.indexer.documents import document_folder
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.passages import PassageStore

@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from linkseek.app.testsets.definition import Corpus, LoadedTestSet, TestSet
-from linkseek.app.testsets.sources import Places
+from linkseek.app.testsets.definition import Corpus, LoadedTestSet, Places, TestSet
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.plugins import load_plugins
 from linkseek.indexer.program.text import byte_size, nearest
@@ -95,10 +94,8 @@ class TestSetRow(NamedTuple):
 def test_set_rows(data: Path | None = None) -> list[TestSetRow]:
     """A row for each test set, in the order of their names. data: as for `open_test_set`."""
     at = places(data)
-    return [
-        TestSetRow(name, _count(s.queries), s.title, s.licence, _state(s, at))
-        for name, s in sorted(all_test_sets().items())
-    ]
+    sets = sorted(all_test_sets().items())
+    return [TestSetRow(name, _count(s.queries), s.title, s.licence, _state(s, at)) for name, s in sets]
 
 
 def _state(test_set: TestSet, at: Places) -> str:

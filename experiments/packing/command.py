@@ -24,8 +24,7 @@ from experiments.packing.originals import Originals
 from experiments.packing.rows import Rows
 from linkseek.app.testsets.files import FileSource
 from linkseek.app.testsets.registry import all_test_sets, places
-from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, UsageError, log_line
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.settings import Settings
 from linkseek.indexer.program.text import nearest

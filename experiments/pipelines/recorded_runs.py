@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, log_line
 from linkseek.plugins import OpenPipeline, PipelineEntry, PipelineParts
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.runs import read_run, resolve_columns, run_ranking

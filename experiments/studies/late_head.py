@@ -25,8 +25,7 @@ from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.indexer.encoding.batches import encoded_batches
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
-from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import UsageError, log_line
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.store.outputs import check_replaceable

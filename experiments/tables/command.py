@@ -39,8 +39,7 @@ from linkseek.app.report.render import html_page
 from linkseek.app.testsets import LoadedTestSet, open_test_set
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.bundled import bundled, find_preset
-from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, UsageError, log_line
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.paths import inside
 from linkseek.indexer.store.outputs import check_replaceable, locked, write_output, write_output_json

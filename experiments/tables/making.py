@@ -17,8 +17,7 @@ from statistics import mean
 
 from experiments.tables.definition import Experiment, IndexSource
 from experiments.tables.steps import OWN_COMMANDS, Step, Steps
-from linkseek.indexer.program.errors import InputError, MachineError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, MachineError, log_line
 from linkseek.indexer.program.paths import inside
 from linkseek.indexer.store.artifacts import DENSE, kind_and_name, read_json
 from linkseek.indexer.store.outputs import write_output, write_output_json

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import orjson
 
-from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, TestSetSource, grouped
+from linkseek.app.testsets.definition import AGAIN, Contents, Gap, Places, TestSetSource, grouped
 from linkseek.indexer.files.sources import open_source
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.ranking import Query

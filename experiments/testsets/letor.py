@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Literal
 
 from experiments.testsets.json_questions import PLUGIN
+from linkseek.app.testsets.definition import AGAIN, Contents, Gap, Places, TestSetSource
 from linkseek.app.testsets.download import WebFile
-from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, TestSetSource
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.ranking import Query

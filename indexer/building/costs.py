@@ -223,10 +223,5 @@ class Estimate:
         }
 
     def _numbers(self, disk_bytes: int, used: Used) -> dict[str, Any]:
-        return {
-            "passages": self.passages,
-            "disk_bytes": disk_bytes,
-            "memory_bytes": used.memory,
-            "seconds": round(used.seconds, 1),
-            "cpu_seconds": round(used.cpu, 1),
-        }
+        times = {"seconds": round(used.seconds, 1), "cpu_seconds": round(used.cpu, 1)}
+        return {"passages": self.passages, "disk_bytes": disk_bytes, "memory_bytes": used.memory, **times}

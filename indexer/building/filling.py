@@ -25,14 +25,12 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.passages import PassageStore
-from linkseek.indexer.program.errors import DamagedIndexError, MismatchError
+from linkseek.indexer.program.errors import DamagedIndexError, MismatchError, log_line
 from linkseek.indexer.program.frozen import frozen
-from linkseek.indexer.program.log import log_line
 from linkseek.indexer.store.artifacts import BM25, encoder_of, link_or_copy
 from linkseek.indexer.store.ids import IdTable, hash_ids
-from linkseek.indexer.store.manifest_files import verify_part
+from linkseek.indexer.store.manifest_files import part_kind, verify_part
 from linkseek.indexer.store.manifests import CodesPart, EncodedPart, PassagesPart
-from linkseek.indexer.store.parts import part_kind
 
 Bar = Callable[[str, float, str], AbstractContextManager[OnRows]]
 """A progress bar by its label, total and unit; advancing it raises when another stage has failed."""

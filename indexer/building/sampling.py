@@ -49,6 +49,7 @@ from linkseek.indexer.search.faiss_index import (
     resolved_type,
 )
 from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, LINKS, PASSAGES, VECTORS, shards_part
+from linkseek.indexer.store.manifest_files import part_kind
 from linkseek.indexer.store.manifests import (
     CodesPart,
     DocumentsPart,
@@ -57,7 +58,6 @@ from linkseek.indexer.store.manifests import (
     ShardsPart,
     VectorsPart,
 )
-from linkseek.indexer.store.parts import part_kind
 
 _ENCODING_SECONDS = 2.0  # a larger pass follows a shorter one
 _LUCENE_ROWS = 12_000  # Java compiles during the first thousands

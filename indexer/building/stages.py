@@ -39,8 +39,7 @@ from linkseek.indexer.machine.cluster import worker_count
 from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.machine.together import Stop, run_together
 from linkseek.indexer.passages import Cutting, PassageStore, write_passages
-from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, log_line
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.readers.reader import Reader
@@ -65,7 +64,7 @@ from linkseek.indexer.store.artifacts import (
     shards_part,
 )
 from linkseek.indexer.store.ids import IdTable
-from linkseek.indexer.store.manifest_files import read_part
+from linkseek.indexer.store.manifest_files import part_kind, read_part
 from linkseek.indexer.store.manifests import (
     DocumentsPart,
     Entries,
@@ -78,7 +77,6 @@ from linkseek.indexer.store.manifests import (
     SparsePart,
     VectorsPart,
 )
-from linkseek.indexer.store.parts import part_kind
 
 P = TypeVar("P", bound=PartManifest)
 
@@ -180,13 +178,9 @@ class Stages:
                     advance(position - shown)
                     shown = position
 
+            processes = worker_count(self._plan.processes or usable_cores())
             return write_documents(
-                reader,
-                folder,
-                processes=worker_count(self._plan.processes or usable_cores()),
-                records=records,
-                on_start=on_start,
-                on_record=on_record,
+                reader, folder, processes=processes, records=records, on_start=on_start, on_record=on_record
             )
 
     def passages(self, documents: DocumentsPart, cutting: Cutting) -> PassagesPart:

@@ -47,13 +47,13 @@ from linkseek.indexer.store.artifacts import (
 from linkseek.indexer.store.manifest_files import (
     inventory,
     is_index,
+    part_kind,
     read_index_manifest,
     read_part,
     write_manifest,
 )
 from linkseek.indexer.store.manifests import FORMAT_VERSION, Entries, IndexManifest, PartManifest
 from linkseek.indexer.store.outputs import RECORD, locked
-from linkseek.indexer.store.parts import part_kind
 
 P = TypeVar("P", bound=PartManifest)
 

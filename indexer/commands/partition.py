@@ -188,14 +188,8 @@ def _recorded(whole: OpenIndex, location: str, title: bool) -> Encoder:
     part = whole.parts.made_by(location)
     assert part
     encoder, dimension = part.encoder, part.dimension if isinstance(part, VectorsPart) else 0
-    return EncoderFacts(
-        part.fingerprint["encoder"],
-        encoder["location"],
-        part.execution,
-        dimension,
-        token_budget=0,
-        shard_rows=1 << 16,
-    )
+    made_by = (part.fingerprint["encoder"], encoder["location"], part.execution)
+    return EncoderFacts(*made_by, dimension, token_budget=0, shard_rows=1 << 16)
 
 
 def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], command: str) -> OpenIndex:

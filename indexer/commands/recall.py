@@ -21,7 +21,6 @@ from rich.console import Console
 from rich.table import Table
 
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.search.faiss_index import FaissIndex, search_grid
@@ -63,16 +62,13 @@ def main(argv: Sequence[str]) -> None:
     from linkseek.retriever.models.biencoder import open_biencoder
     from linkseek.retriever.models.prompts import recorded_prompt
     from linkseek.retriever.queries import read_queries
+    from linkseek.retriever.search.searchers import check_made_by
 
     texts = [query.text for query in read_queries(options.queries, options.limit)]
     index = OpenIndex.open(options.index)
     dense = index.own_dense(options.encoder)
     encoder = open_biencoder(dense.encoder["location"])
-    if encoder.identity["sha256"] != dense.encoder["sha256"]:
-        raise UsageError(
-            f"{dense.encoder['location']}: not the encoder that made the vectors",
-            "Put the model back, or build the index again.",
-        )
+    check_made_by(dense.encoder, encoder.identity)
     prompt = recorded_prompt(dense.encoder, encoder.identity)
     queries = encoder.search_vectors(texts, **prompt)  # [Q, d]
     part = vector_part(index.encoder_name(options.encoder))

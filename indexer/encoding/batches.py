@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.machine.together import ProcessPool
-from linkseek.indexer.program.errors import InputError, MachineError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, MachineError, log_line
 
 Tokens = Sequence[int] | NDArray[np.int32]
 

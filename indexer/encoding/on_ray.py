@@ -26,8 +26,7 @@ from linkseek.indexer.encoding.encode import Encoder, EncoderFacts, OnRows
 from linkseek.indexer.encoding.shards import write_shard
 from linkseek.indexer.encoding.token_codes import TokenCodes
 from linkseek.indexer.machine.cluster import Actors, ClusterQuestion, connected
-from linkseek.indexer.program.errors import MachineError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import MachineError, log_line
 from linkseek.indexer.store.manifests import Reading
 
 _PATIENCE = 30.0

@@ -20,9 +20,8 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 from linkseek.indexer.machine.together import ProcessPool, Stop
-from linkseek.indexer.program.errors import LinkseekError, MachineError
+from linkseek.indexer.program.errors import LinkseekError, MachineError, log_line
 from linkseek.indexer.program.extras import install_hint
-from linkseek.indexer.program.log import log_line
 
 T = TypeVar("T")
 

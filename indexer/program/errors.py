@@ -1,4 +1,4 @@
-"""Errors for users: the problem, its place, and a remedy.
+"""Errors for users: the problem, its place, and a remedy; and lines on stderr while a command runs.
 
 Everything that a user can cause (a damaged file, a misspelt option, a full disk) is raised as a
 `LinkseekError`; every command runs inside `exit_on_error`, which prints it without a traceback. Any other
@@ -288,13 +288,17 @@ def _report(program: str, error: BaseException) -> str:
     return f"Please report it, with the file {path}"
 
 
+def log_line(line: str) -> None:
+    """Write a line to stderr in one piece, safe with threads: `print` writes the line end separately."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
 def _print_error(program: str, message: str, hint: str) -> None:
     from linkseek.indexer.program.text import printable
 
-    lines = [
-        f"{program}: error: {printable(message)}",
-        *(f"  {printable(line)}" for line in hint.splitlines()),
-    ]
+    hints = [f"  {printable(line)}" for line in hint.splitlines()]
+    lines = [f"{program}: error: {printable(message)}", *hints]
     _to_stderr("".join(f"{line}\n" for line in lines))
 
 

@@ -28,7 +28,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import log_line
 from linkseek.indexer.program.text import printable
 
 Advance = Callable[[float], None]

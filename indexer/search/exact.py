@@ -21,8 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linkseek.indexer.program.errors import DamagedIndexError, MachineError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import DamagedIndexError, MachineError, log_line
 from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.search.faiss_tools import checked_queries
 

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.machine.devices import cuda_devices
-from linkseek.indexer.program.errors import LinkseekError, MachineError, UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import LinkseekError, MachineError, UsageError, log_line
 from linkseek.indexer.search.compact import CompactIndex
 from linkseek.indexer.search.faiss_index import FLAT, FaissIndex, search_parameters
 from linkseek.indexer.search.faiss_tools import (

@@ -7,7 +7,7 @@ import stat
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import orjson
 from pydantic import ValidationError
@@ -16,15 +16,22 @@ from linkseek.indexer.files.hashes import OnBytes, file_sha256
 from linkseek.indexer.files.listing import folder_suffixes, suffixes_in_words
 from linkseek.indexer.program.defaults import SAMPLE_INDEX
 from linkseek.indexer.program.errors import DamagedIndexError, NoIndexError, raise_of_machine
+from linkseek.indexer.program.frozen import FrozenDict
 from linkseek.indexer.program.text import nearest, printable
 from linkseek.indexer.store.artifacts import (
+    BM25,
     BUILD_AGAIN,
     BUILDING,
+    DENSE,
     DOCUMENTS,
+    LATE,
     LINKS,
     MANIFEST,
     PASSAGES,
+    SPARSE,
     damaged,
+    encoder_of,
+    prefix_of,
     read_json,
     rebuild_hint,
     value_sha256,
@@ -32,19 +39,83 @@ from linkseek.indexer.store.artifacts import (
 )
 from linkseek.indexer.store.manifests import (
     FORMAT_VERSION,
+    AllDocuments,
+    DocumentsPart,
+    EncodedPart,
     FileEntry,
     IndexManifest,
+    LatePart,
+    LinksPart,
+    LucenePart,
     ManifestRecord,
     PartManifest,
+    PassagesPart,
+    SparsePart,
+    VectorsPart,
 )
-from linkseek.indexer.store.parts import Parts, part_kind
 
+E = TypeVar("E", bound=EncodedPart)
 P = TypeVar("P", bound=PartManifest)
 R = TypeVar("R", bound=ManifestRecord)
 
 OWN_HASH = "manifest_sha256"
 _SMALL = 1 << 20
 _OTHERS = 1_000  # files and folders that are looked at for other indexes
+
+_KINDS: dict[str, type[PartManifest]] = {
+    DOCUMENTS: DocumentsPart,
+    PASSAGES: PassagesPart,
+    LINKS: LinksPart,
+    BM25: LucenePart,
+    DENSE: VectorsPart,
+    LATE: LatePart,
+    SPARSE: SparsePart,
+}
+
+
+class Parts(FrozenDict[str, PartManifest]):
+    """The records of the parts of an index, by name."""
+
+    @property
+    def documents(self) -> DocumentsPart:
+        """The documents."""
+        return cast(DocumentsPart, self[DOCUMENTS])
+
+    @property
+    def passages(self) -> PassagesPart:
+        """The passages."""
+        return cast(PassagesPart, self[PASSAGES])
+
+    @property
+    def dense(self) -> dict[str, VectorsPart]:
+        """The vectors, by the names of their encoders."""
+        return self.encoded(VectorsPart)
+
+    @property
+    def late(self) -> dict[str, LatePart]:
+        """The token vectors, by the names of their encoders."""
+        return self.encoded(LatePart)
+
+    @property
+    def sparse(self) -> dict[str, SparsePart]:
+        """The term weights, by the names of their encoders."""
+        return self.encoded(SparsePart)
+
+    def encoded(self, kind: type[E]) -> dict[str, E]:
+        """The parts of a kind, by the names of their encoders."""
+        return {encoder_of(name): part for name, part in self.items() if isinstance(part, kind)}
+
+    def made_by(self, encoder: str) -> EncodedPart | None:
+        """What an encoder has made, by its location after the prefix of a kind, such as `LATE_PREFIX`."""
+        made = ((name, part) for name, part in self.items() if isinstance(part, EncodedPart))
+        return next((p for name, p in made if prefix_of(name) + p.encoder["location"] == encoder), None)
+
+
+def part_kind(name: str, *, divided: bool = False) -> type[PartManifest]:
+    """The record of a part by its name. divided: in an index of partitions."""
+    if divided and name == DOCUMENTS:
+        return AllDocuments
+    return _KINDS.get(name.partition("/")[0], PartManifest)
 
 
 def write_manifest(folder: Path, record: ManifestRecord) -> None:

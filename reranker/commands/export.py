@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import UsageError, log_line
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.reranker.models.bases import find_start, open_cross_encoder
 from linkseek.reranker.models.mlm_heads import copy_mlm_head

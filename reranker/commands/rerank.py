@@ -12,8 +12,7 @@ from pydantic import Field
 
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
-from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import UsageError, log_line
 from linkseek.indexer.program.options import MoreHelp, Options, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.store.outputs import check_replaceable

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from linkseek.indexer.machine.devices import Precision
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import log_line
 from linkseek.indexer.program.options import MoreHelp, Options, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.reranker.models.bases import CROSS_ENCODER

@@ -252,11 +252,8 @@ class AnchorCoOccurrence(Harp):
             count = draw_count(self.mean_words, generator)
             words = self.word_set(source, page.document, page_attended, count, generator)
             query = " ".join([first.anchor, *words])
-            evidence = {
-                "asked": source.link_evidence(first.link),
-                "better": source.link_evidence(second.link),
-                "worse": source.document_id(other),
-            }
+            links = {"asked": source.link_evidence(first.link), "better": source.link_evidence(second.link)}
+            evidence = {**links, "worse": source.document_id(other)}
             return self.contrast((query, better), (query, worse), evidence) if words else None
 
         return Plan([(page.document, None)], finish)

@@ -117,10 +117,8 @@ class Prop(ContrastObjective):
                 first = int(scores[1] > scores[0])
                 queries = [" ".join(self._collection.words[n] for n in numbers) for numbers in sets]
                 better, worse = (replace(pair, query=queries[place]) for place in (first, 1 - first))
-                evidence = {
-                    "document_id": source.document_id(document),
-                    "log_likelihood": [scores[first], scores[1 - first]],
-                }
+                likelihoods = [scores[first], scores[1 - first]]
+                evidence = {"document_id": source.document_id(document), "log_likelihood": likelihoods}
                 return Contrast(better, (worse,), self.name, evidence)
         return None
 

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import log_line
 from linkseek.indexer.store.tables import Row
 from linkseek.reranker.contrasts import Contrast, TextPair, number_contrasts
 from linkseek.reranker.models.cross_encoder import token_rows

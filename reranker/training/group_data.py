@@ -26,8 +26,7 @@ from torch import Tensor
 from linkseek.indexer.encoding.batches import TokenRows
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, log_line
 from linkseek.indexer.store.tables import Row
 from linkseek.reranker.models.cross_encoder import token_rows
 from linkseek.reranker.pair_texts import UrlPlace

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from linkseek.indexer.files.hashes import combined_sha256
-from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, log_line
 from linkseek.indexer.program.progress import progress
 from linkseek.reranker.models.bases import find_start
 from linkseek.reranker.training.config import (

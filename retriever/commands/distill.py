@@ -26,8 +26,7 @@ from tokenizers import Tokenizer
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
-from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import UsageError, log_line
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.retriever.models.biencoder import BiEncoder, PassageTokenizer, open_biencoder

@@ -14,8 +14,7 @@ from pydantic import Field
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import connected, worker_count
 from linkseek.indexer.machine.devices import usable_cores
-from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, UsageError, log_line
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.settings import Seed

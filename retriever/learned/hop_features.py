@@ -162,9 +162,7 @@ class HopFeatures:
         }
         paths: dict[int, tuple[Step, ...]] = {}
         for steps in edges.values():
-            for row, source, link in zip(
-                steps.target.tolist(), steps.source.tolist(), steps.link.tolist(), strict=True
-            ):
+            for row, source, link in np.stack([steps.target, steps.source, steps.link], axis=1).tolist():
                 if source < row:  # the first source leads: edges are in the order of sources
                     paths.setdefault(rows[row], (Step(rows[source], link),))
         for graph, steps in edges.items():
@@ -264,21 +262,12 @@ class HopFeatures:
         similarity: NDArray[np.float32],
     ) -> dict[str, list[float]]:
         """The columns of `OF_LEADS` by name, each [m]. sources: row -> place."""
-        by_document = {
-            int(document): number
-            for document, number in zip(
-                self._index.passages.document_rows(np.array(list(sources)))[::-1],
-                list(sources.values())[::-1],
-                strict=True,
-            )
-        }
+        documents = self._index.passages.document_rows(np.array(list(sources))).tolist()
+        by_document = dict(zip(documents[::-1], list(sources.values())[::-1], strict=True))  # the first wins
         best, nearest = [], []
         for row in rows:
-            led = [
-                by_document[edge.document]
-                for edge in self._graphs[graph](row)
-                if edge.document in by_document
-            ]
+            targets = [edge.document for edge in self._graphs[graph](row)]
+            led = [by_document[document] for document in targets if document in by_document]
             best.append(max((float(scores[number]) for number in led), default=-1.0))
             nearest.append(max((float(similarity[number]) for number in led), default=_NONE))
         return {"leads to score": best, "leads to similarity": nearest}

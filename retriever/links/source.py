@@ -82,13 +82,9 @@ class LinkSource:
         """A link for people: its passage, its place there in characters, its anchor and its target."""
         graph = self.index.links
         passage, start, end = int(graph.passage[link]), int(graph.start[link]), int(graph.end[link])
-        return {
-            "passage_id": self.index.passages.ids([passage])[0],
-            "start": start,
-            "end": end,
-            "anchor": self.text(passage)[start:end],
-            "target": self.document_id(int(graph.target[link])),
-        }
+        place = {"passage_id": self.index.passages.ids([passage])[0], "start": start, "end": end}
+        anchor, target = self.text(passage)[start:end], self.document_id(int(graph.target[link]))
+        return {**place, "anchor": anchor, "target": target}
 
 
 def stripped_span(text: str, start: int, end: int) -> Span:

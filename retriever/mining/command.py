@@ -13,8 +13,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.language.detection import Language
 from linkseek.indexer.machine.cluster import connected, worker_count
 from linkseek.indexer.machine.devices import usable_cores
-from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import UsageError, log_line
 from linkseek.indexer.program.options import Options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.settings import Seed

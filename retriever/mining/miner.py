@@ -47,11 +47,8 @@ class Miner(Generic[O]):
     @property
     def missing(self) -> list[str]:
         """Why some objectives have no candidates, a line each."""
-        return [
-            f"{name} {self._objectives[name].why_none(self.source)}"
-            for name, kinds in self.candidates.items()
-            if not _count(kinds)
-        ]
+        empty = [name for name, kinds in self.candidates.items() if not _count(kinds)]
+        return [f"{name} {self._objectives[name].why_none(self.source)}" for name in empty]
 
     def counts(self) -> dict[str, Any]:
         """The number of candidates of each kind, and each objective's counts over the corpus."""

@@ -21,8 +21,7 @@ import zstandard
 from linkseek.indexer.files.json_stream import BLANK, json_object, read_entries
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.passages import PassageStore
-from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, UsageError, log_line
 from linkseek.indexer.store.outputs import check_replaceable, output_file
 from linkseek.retriever.answer_lists import MISSING, read_answers
 

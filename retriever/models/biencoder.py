@@ -24,8 +24,7 @@ from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.machine.devices import Precision, cuda_devices
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER, MULTILINGUAL
-from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, log_line
 from linkseek.retriever.models.backends.conversions import library_probe
 from linkseek.retriever.models.bases import has_two_towers, one_tower
 from linkseek.retriever.models.engine import Engine, Opened, open_engine

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.encoding.batches import Parallel, Tokens
 from linkseek.indexer.machine.devices import Precision, cuda_devices
-from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, log_line
 from linkseek.retriever.models.checks.families import Way, way_of
 from linkseek.retriever.models.facts import ModelFacts, decoded, open_tokenizer, padded
 from linkseek.retriever.models.folders import is_static, model_sha256

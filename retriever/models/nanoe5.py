@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.program.defaults import MULTILINGUAL
-from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, log_line
 from linkseek.indexer.store.artifacts import temporary_path
 from linkseek.indexer.store.outputs import locked
 

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.index import Level, OpenIndex
-from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, log_line
 from linkseek.indexer.store.ids import hash_ids
 from linkseek.indexer.store.outputs import write_output
 from linkseek.retriever.ranking import Ranking

@@ -22,8 +22,7 @@ from accelerate import Accelerator, DistributedDataParallelKwargs
 
 from linkseek.indexer.files.sharing import share
 from linkseek.indexer.machine.devices import Precision
-from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, UsageError, log_line
 from linkseek.indexer.program.settings import Settings, read_settings, settings_text
 from linkseek.indexer.store.artifacts import next_to
 from linkseek.indexer.store.outputs import clear_leftovers, locked

@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import log_line
 from linkseek.indexer.program.progress import progress
 
 NEGATIVES, MASKED = "negatives", "masked"

@@ -11,7 +11,8 @@ from streamlit import cache_resource
 
 from linkseek.app.background.jobs import Jobs
 from linkseek.app.background.services import Services
-from linkseek.app.pipelines.catalogue import Models, Pipelines
+from linkseek.app.pipelines.catalogue import Pipelines
+from linkseek.app.pipelines.open_models import Models
 from linkseek.indexer.index import OpenIndex
 from tests.support.pages import PAGE, new_page, run
 from tests.support.small_index import WordEncoder, WordScorer, build
@@ -41,7 +42,7 @@ def word_encoder(monkeypatch):
         opened.append(location)
         return WordEncoder()
 
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_encoder", open_encoder)
+    monkeypatch.setattr("linkseek.app.pipelines.open_models._open_encoder", open_encoder)
     monkeypatch.setattr("linkseek.reranker.models.scoring.open_scorer", lambda *wanted: WordScorer())
     with ThreadPoolExecutor(1_000, "opening") as threads:
         monkeypatch.setattr("linkseek.app.pipelines.catalogue._THREADS", threads)

@@ -9,7 +9,7 @@ import pytest
 
 from linkseek.app.answers import Failure
 from linkseek.app.context.known_questions import KnownQuestions
-from linkseek.app.pipelines.catalogue import Models
+from linkseek.app.pipelines.open_models import Models
 from linkseek.app.pipelines.pipeline_entry import OpenPipeline
 from linkseek.app.pipelines.pipeline_kinds import RerankEntry
 from linkseek.app.service import SearchService, list_indexes
@@ -78,7 +78,7 @@ def opens_at_second_try(built_index, monkeypatch):
             raise ZeroDivisionError("half-way")
         return WordEncoder()
 
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_encoder", open_encoder)
+    monkeypatch.setattr("linkseek.app.pipelines.open_models._open_encoder", open_encoder)
     return SearchService(built_index), attempts
 
 
@@ -129,7 +129,7 @@ def test_what_always_fails_in_the_background_fails_no_first_question(built_index
             raise ZeroDivisionError
         return WordEncoder()
 
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_encoder", open_encoder)
+    monkeypatch.setattr("linkseek.app.pipelines.open_models._open_encoder", open_encoder)
     service = SearchService(built_index)
     service.pipelines.warm(["dense"])
     wait_until(lambda: len(attempts) >= 2 and not service.pipelines._opened._making)

@@ -24,7 +24,7 @@ from linkseek.app.pipelines.catalogue import Pipelines, read_pipelines
 from linkseek.app.report import write_report
 from linkseek.app.testsets import LoadedTestSet, all_test_sets
 from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.indexer.store.parts import Parts
+from linkseek.indexer.store.manifest_files import Parts
 from linkseek.retriever.ranking import Query
 from tests.support.command import ROOT, run
 from tests.support.manifests_made import vectors_part

@@ -9,8 +9,8 @@ from experiments.packing.collections import MAKERS
 from experiments.packing.command import all_packings, write_files
 from experiments.packing.mentions import place_mentions
 from experiments.packing.originals import Originals
+from linkseek.app.testsets.definition import Places
 from linkseek.app.testsets.files import Packed, read_groups
-from linkseek.app.testsets.sources import Places
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.formats import open_reader
 

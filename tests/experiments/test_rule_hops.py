@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from experiments.pipelines.rule_hops import RuleHops
-from linkseek.app.pipelines.catalogue import Models, Pipelines
+from linkseek.app.pipelines.catalogue import Pipelines
+from linkseek.app.pipelines.open_models import Models
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.learned.hop_graph import Articles, open_edges
 from linkseek.retriever.ranking import Query, Step
@@ -143,5 +144,5 @@ def test_the_parts_of_scores_add_up(films, name):
 
 
 def test_an_index_without_vectors(films, tmp_path):
-    pipelines = Pipelines(built(tmp_path / "index", corpus(), passage_words=0), films / "p.toml", Models())
+    pipelines = Pipelines(built(tmp_path / "index", corpus(), passage_words=0), films / "p.toml")
     assert "hop" in pipelines.available() and ids(pipelines, "hop", 2) == ["Film3", "Maker3"]

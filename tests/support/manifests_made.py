@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from linkseek.indexer.store.manifest_files import Parts
 from linkseek.indexer.store.manifests import FORMAT_VERSION, IndexManifest, PassagesPart, VectorsPart
-from linkseek.indexer.store.parts import Parts
 
 COUNTED = "documents redirects passages resolved_redirects dangling_redirects links between_documents"
 COUNTS = dict.fromkeys([*COUNTED.split(), "dangling", "cut"], 0)

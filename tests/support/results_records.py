@@ -12,7 +12,12 @@ def score(mean, low, high):
 def comparison(measure, a, b, difference, low, high, p, **changes):
     record = {"measure": measure, "a": a, "b": b, "difference": difference, "low": low, "high": high}
     record |= {"p_randomisation": p / 3, "p_t": p / 2, "p_randomisation_holm": p, "p_t_holm": p * 1.5}
-    return record | {"wins": 30, "ties": 155, "losses": 15, "effect_size": 0.214, "queries": 200} | changes
+    record |= {"p_equivalence": 0.5, "wins": 30, "ties": 155, "losses": 15, "effect_size": 0.214}
+    return record | {"queries": 200} | changes
+
+
+def bin_of(low, high, queries, **pipelines):
+    return {"low": low, "high": high, "queries": queries, "pipelines": pipelines, "query_ids": []}
 
 
 def percentiles(p50):
@@ -78,32 +83,27 @@ RESULTS = {
             "label": "share of the question's words",
             "without_value": 7,
             "bins": [
-                {
-                    "low": i / 5,
-                    "high": (i + 1) / 5,
-                    "queries": 10 * i,
-                    "pipelines": {
-                        name: share(0.3 + i / 10) for name in ("bm25", "dense") if i or name == "bm25"
-                    },
-                }
+                bin_of(
+                    i / 5,
+                    (i + 1) / 5,
+                    10 * i,
+                    **{n: share(0.3 + i / 10) for n in ("bm25", "dense")[: i + 1]},
+                )
                 for i in range(5)
             ],
         },
         "length": {
             "label": "words of the question",
+            "without_value": 0,
             "bins": [
-                {
-                    "low": 3,
-                    "high": 3,
-                    "queries": 80,
-                    "pipelines": {"bm25": share(0.25), "dense": dict.fromkeys(("mean", "low", "high"))},
-                },
-                {"low": 4, "high": 12, "queries": 120, "pipelines": {"bm25": share(0.35)}},
+                bin_of(3, 3, 80, bm25=share(0.25), dense=dict.fromkeys(("mean", "low", "high"))),
+                bin_of(4, 12, 120, bm25=share(0.35)),
             ],
         },
         "groups": {
             "bridge": {
                 "queries": 150,
+                "query_ids": [],
                 "pipelines": {
                     "bm25": {"accuracy@20": 0.2, "nDCG@10": 0.3},
                     "dense": {"accuracy@20": 0.4, "nDCG@10": None},

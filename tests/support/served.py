@@ -11,7 +11,7 @@ from typing import Any
 import requests
 import uvicorn
 
-from linkseek.app.pipelines.catalogue import Models
+from linkseek.app.pipelines.open_models import Models
 from linkseek.app.serving import server as serving
 from linkseek.app.serving.application import create
 from linkseek.app.serving.options import ServeOptions

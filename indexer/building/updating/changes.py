@@ -66,13 +66,9 @@ class Changes:
         """The fingerprint of the documents of the changed index."""
         if not self.documents and not self.merge:
             return old.parts.documents.fingerprint
-        return {
-            "linkseek": version("linkseek"),
-            "updated": old.parts.documents.content_sha256,
-            "request": self.request,
-            "on_error": self.on_error,
-            "merge": self.merge,
-        }
+        updated = old.parts.documents.content_sha256
+        how = {"request": self.request, "on_error": self.on_error, "merge": self.merge}
+        return {"linkseek": version("linkseek"), "updated": updated, **how}
 
     def write(self, old: OpenIndex, read: Read, folder: Path) -> Entries:
         """Fill `folder` with the documents and redirects of the final corpus; return the manifest's entries.
@@ -149,15 +145,9 @@ class Changes:
         ]
         if self.added:
             place = len(changed) if self.source is None else self.source
-            changed[place : place + 1] = [
-                SourceRecord(
-                    inputs=inputs,
-                    documents=counts[0][-1],
-                    redirects=counts[1][-1],
-                    records=added["records"],
-                    skipped=added["skipped"],
-                )
-            ]
+            own = {name: added[name] for name in ("records", "skipped")}
+            own |= {"documents": counts[0][-1], "redirects": counts[1][-1]}
+            changed[place : place + 1] = [SourceRecord(inputs=inputs, **own)]
         return changed
 
     def update(self, documents: DocumentsPart, folder: Path) -> UpdateRecord | None:

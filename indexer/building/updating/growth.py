@@ -26,8 +26,7 @@ from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import DamagedIndexError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import DamagedIndexError, log_line
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, LINKS, PASSAGES, prefix_of, vector_part
 from linkseek.indexer.store.manifests import EncodedPart

@@ -30,8 +30,7 @@ from linkseek.indexer.building.updating.growth import change_index, open_whole
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import InputError, UsageError, log_line
 from linkseek.indexer.program.text import printable
 from linkseek.indexer.readers.choices import ReadingOptions
 from linkseek.indexer.readers.formats import open_reader

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.machine.once import Once
-from linkseek.indexer.program.errors import raise_of_machine
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import log_line, raise_of_machine
 from linkseek.retriever.models.backends.conversions import converted, read_record, write_record
 from linkseek.retriever.models.checks.families import Way, way_of
 from linkseek.retriever.models.facts import Features, ModelFacts

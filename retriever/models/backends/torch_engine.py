@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from linkseek.indexer.program.errors import MachineError
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import MachineError, log_line
 from linkseek.retriever.models.backends.conversions import Probe, refusal
 from linkseek.retriever.models.backends.layers import (
     PACKINGS,

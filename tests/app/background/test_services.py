@@ -12,7 +12,8 @@ from linkseek.app.background import services as services_module
 from linkseek.app.background.services import MAX_OPEN, Services
 from linkseek.app.page import context
 from linkseek.app.page.context import AppOptions
-from linkseek.app.pipelines.catalogue import RECOMMENDED, Models
+from linkseek.app.pipelines.catalogue import RECOMMENDED
+from linkseek.app.pipelines.open_models import Models
 from linkseek.app.service import SearchService
 from linkseek.indexer.search import lucene_index
 from tests.support.asynchronous import wait_until

@@ -12,7 +12,7 @@ import pytest
 
 from linkseek.app.answers import Answer
 from linkseek.app.context.known_questions import SAMPLE_QUESTIONS
-from linkseek.app.pipelines.catalogue import Models
+from linkseek.app.pipelines.open_models import Models
 from linkseek.app.service import SearchService
 from linkseek.indexer.build import SAMPLE
 from linkseek.retriever.learned.boosted_trees import FusionFile, Tree

@@ -29,7 +29,8 @@ EVERY = list(paths(RESULTS))
 OPEN = ("per_query", "versions", "parts_sha256", "corpus", "models")  # whose keys are anyone's
 OPTIONAL = {
     ("answer_kind",),
-    *[("provenance",), ("analyses", "overlap"), ("analyses", "overlap", "without_value")],
+    *[("provenance",), *[("analyses", name, "without_value") for name in ("overlap", "length")]],
+    ("analyses", "overlap"),
     *[("analyses", "groups"), ("counts", "queries_with_judgements"), ("provenance", "machine", "memory_gb")],
     *[("provenance", "revision"), ("provenance", "corpus"), ("provenance", "models")],
 }

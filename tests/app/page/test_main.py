@@ -125,7 +125,7 @@ def test_one_list_of_all_pipelines_and_its_exports(page):
 
 
 def test_a_pipeline_that_fails_leaves_the_list_of_the_others(page, monkeypatch):
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_encoder", lambda location: 1 / 0)
+    monkeypatch.setattr("linkseek.app.pipelines.open_models._open_encoder", lambda location: 1 / 0)
     test = page(q="volcano", pipelines=["bm25", "dense", "ql"], merged="1", why="Naples#0")
     [merged] = shown(test, '<section class="ls-list"')
     assert merged.all(".ls-pipelines b bdi") == ["bm25", "ql"] and len(merged.all(".ls-why-score")) == 2
@@ -276,7 +276,7 @@ def test_a_fault_in_one_column_is_shown_there_and_is_tried_again(page, monkeypat
             raise ZeroDivisionError("half-way")
         return WordEncoder()
 
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_encoder", open_encoder)
+    monkeypatch.setattr("linkseek.app.pipelines.open_models._open_encoder", open_encoder)
     monkeypatch.setattr(catalogue.Pipelines, "warm", lambda self, pipelines: None)
     test = ask(page(pipelines=["bm25", "dense", "ql"]), "river")
     bm25, dense, ql = columns(test)

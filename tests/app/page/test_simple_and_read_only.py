@@ -44,7 +44,7 @@ def test_a_simple_search_that_fails_can_be_tried_again(open_page, own_index, mon
     def broken(location):
         raise UsageError("the encoder is missing", "Get it.")
 
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_encoder", broken)
+    monkeypatch.setattr("linkseek.app.pipelines.open_models._open_encoder", broken)
     test = open_page("search", own_index, "--simple", q="river")
     assert "The encoder is missing" in notices(test)[0] and "Try again" in labels(test)
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from linkseek.app.pipelines import filters
-from linkseek.app.pipelines.catalogue import Models, Pipelines
+from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.filters import Filtered, kept_documents, offered_conditions, read_filter
+from linkseek.app.pipelines.open_models import Models
 from linkseek.app.service import SearchService
 from linkseek.indexer.documents import Document
 from linkseek.indexer.index import OpenIndex

@@ -12,7 +12,7 @@ from rich.console import Console
 from linkseek.app.commands.train_hops import main
 from linkseek.app.evaluation.judgements import JudgedNumbers, to_documents
 from linkseek.app.evaluation.measures import measure_judged, parse_measure
-from linkseek.app.pipelines.catalogue import Models, Pipelines
+from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.rendering.views import why_html
 from linkseek.app.search import print_answer
 from linkseek.app.service import SearchService
@@ -78,7 +78,7 @@ def index(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module", autouse=True)
 def words():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("linkseek.app.pipelines.catalogue._open_encoder", lambda location: WordEncoder())
+        patch.setattr("linkseek.app.pipelines.open_models._open_encoder", lambda location: WordEncoder())
         yield
 
 
@@ -254,9 +254,7 @@ def test_a_batch_ranks_as_single_questions(index, trained):
 
 
 def test_an_index_without_vectors(tmp_path, index):
-    pipelines = Pipelines(
-        built(tmp_path / "index", corpus(), passage_words=0), index.parent / "p.toml", Models()
-    )
+    pipelines = Pipelines(built(tmp_path / "index", corpus(), passage_words=0), index.parent / "p.toml")
     assert "trees" not in pipelines.available()
 
 

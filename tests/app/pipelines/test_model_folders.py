@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from linkseek.app.pipelines.catalogue import Models, Pipelines
+from linkseek.app.pipelines.catalogue import Pipelines
+from linkseek.app.pipelines.open_models import Models
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.artifacts import read_json

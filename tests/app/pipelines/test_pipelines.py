@@ -9,7 +9,8 @@ import pytest
 from experiments.pipelines.adaptive import AdaptiveEntry
 from experiments.pipelines.rule_hops import RuleHopsEntry
 from linkseek.app import search
-from linkseek.app.pipelines.catalogue import Models, Pipelines, read_pipelines
+from linkseek.app.pipelines.catalogue import Pipelines, read_pipelines
+from linkseek.app.pipelines.open_models import Models
 from linkseek.app.pipelines.pipeline_entry import OpenPipeline, PipelineEntry
 from linkseek.app.pipelines.pipeline_kinds import KINDS, add_pipeline_kind
 from linkseek.indexer.building.plan import BuildPlan
@@ -203,19 +204,13 @@ def test_a_member_that_does_not_exist(make_pipelines):
     "plan, available",
     [
         ({"bm25": False}, ["dense"]),
-        (
-            {"encoders": ()},
-            ["bm25", "ql", "bm25-answers", "bm25-squad", "bm25-prop", "bm25-harp", "bm25-php"],
-        ),
+        ({"encoders": ()}, "bm25 ql bm25-answers bm25-squad bm25-prop bm25-harp bm25-php".split()),
         ({"bm25": False, "encoders": ()}, []),
     ],
 )
 def test_an_index_without_a_part(tmp_path, plan, available):
-    pipelines = Pipelines(
-        OpenIndex.open(build(tmp_path / "index", **plan)),
-        None,
-        Models(lambda _: WordEncoder(), lambda *_: WordScorer()),
-    )
+    index = OpenIndex.open(build(tmp_path / "index", **plan))
+    pipelines = Pipelines(index, None, Models(lambda _: WordEncoder(), lambda *_: WordScorer()))
     assert pipelines.available() == available
     for name in set(pipelines.entries) - set(available):
         with pytest.raises(UsageError):

@@ -8,7 +8,8 @@ import pytest
 
 from experiments.tables.cells import _made_from
 from linkseek.app.evaluation.provenance import provenance
-from linkseek.app.pipelines.catalogue import Models, Pipelines
+from linkseek.app.pipelines.catalogue import Pipelines
+from linkseek.app.pipelines.open_models import Models
 from linkseek.app.pipelines.pipeline_kinds import RerankEntry
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.index import OpenIndex
@@ -59,9 +60,8 @@ def make(built_index, tmp_path, opened):
     def make_(toml):
         path = tmp_path / "pipelines.toml"
         path.write_text(toml, "utf-8")
-        return Pipelines(
-            OpenIndex.open(built_index), path, Models(lambda location: WordEncoder(), open_scorer)
-        )
+        models = Models(lambda location: WordEncoder(), open_scorer)
+        return Pipelines(OpenIndex.open(built_index), path, models)
 
     return make_
 

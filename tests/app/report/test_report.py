@@ -59,7 +59,7 @@ def only_bm25():
     return changed("comparisons", to=[]) | {
         "pipelines": {"bm25": RESULTS["pipelines"]["bm25"] | {"latency": None}},
         "curves": {"measure": "accuracy", "ks": [], "pipelines": {}},
-        "analyses": {"length": {"label": "words", "bins": []}},
+        "analyses": {"length": {"label": "words", "without_value": 0, "bins": []}},
         "test_set": None,
         "provenance": None,
     }

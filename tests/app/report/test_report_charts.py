@@ -11,7 +11,7 @@ from linkseek.app import report
 from linkseek.app.report import text
 from linkseek.app.report.charts import DARK, LIGHT, WIDTH, bins_chart, curves_chart, to_svg
 from linkseek.app.report.sections import sections
-from tests.support.results_records import RESULTS, changed, pipeline, record, score
+from tests.support.results_records import RESULTS, bin_of, changed, pipeline, record, score
 
 STYLE = Path(report.__file__).with_name("report.css").read_text("utf-8")
 EVIL = '</text><script>alert("1")</script>\u202e\x00'
@@ -111,8 +111,8 @@ def test_texts_in_a_chart_are_only_text():
     results = changed("pipelines", to={EVIL: RESULTS["pipelines"]["bm25"]})
     results |= {"baseline": EVIL, "comparisons": []}
     results["curves"] = {"measure": "accuracy", "ks": [1, 2], "pipelines": {EVIL: [0.25, 0.5]}}
-    length = {"low": 1, "high": 2, "queries": 3, "pipelines": {EVIL: {"mean": 0.5, "low": 0.4, "high": 0.6}}}
-    results["analyses"] = {"length": {"label": EVIL, "bins": [length]}}
+    length = bin_of(1, 2, 3, **{EVIL: {"mean": 0.5, "low": 0.4, "high": 0.6}})
+    results["analyses"] = {"length": {"label": EVIL, "without_value": 0, "bins": [length]}}
     of = record(results)
     for chart in (curves_chart(of), bins_chart(of, of.analyses.length)):
         svg = to_svg(chart, EVIL)

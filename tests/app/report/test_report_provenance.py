@@ -14,7 +14,7 @@ import pytest
 
 from linkseek.app.evaluation import provenance as module
 from linkseek.app.evaluation.provenance import Revision, machine, revision
-from linkseek.indexer.store.parts import Parts
+from linkseek.indexer.store.manifest_files import Parts
 from tests.support.manifests_made import COUNTS, index_manifest, parts, vectors_part
 
 RECALL = {

@@ -42,7 +42,7 @@ def results(**more):
             | {"wins": 2, "ties": 1, "losses": 1, "queries": 4}
         ],
         "curves": {"measure": "accuracy", "ks": [1, 2], "pipelines": {"bm25": [0.2, 0.5], "dense": [0.5, 1]}},
-        "analyses": {"length": {"label": "words", "bins": []}},
+        "analyses": {"length": {"label": "words", "without_value": 0, "bins": []}},
         "counts": {"queries": 4, "queries_with_answers": 4},
         "depth": 20,
         "provenance": changed("provenance", "index", "path", to="~/index/mine")["provenance"],
@@ -219,9 +219,10 @@ def test_questions_of_a_kind_and_with_words(folder):
     group = {"queries": 3, "pipelines": {}, "query_ids": ["1", "2", "4"]}
     bins = [
         {"low": 1, "high": 1, "queries": 2, "pipelines": {}, "query_ids": ["3", "4"]},
-        {"low": 2, "high": 9, "queries": 2, "pipelines": {}},  # as before there were ids
+        {"low": 2, "high": 9, "queries": 0, "pipelines": {}, "query_ids": []},
     ]
-    told = results(analyses={"length": {"label": "words", "bins": bins}, "groups": {HOSTILE: group}})
+    length = {"label": "words", "without_value": 0, "bins": bins}
+    told = results(analyses={"length": length, "groups": {HOSTILE: group}})
     write(folder, "one", told)
     read = read_report(folder, "one").results
     of_hostile = f"group {clean(HOSTILE)}"

@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from linkseek.app.testsets import download as module
+from linkseek.app.testsets.definition import Places
 from linkseek.app.testsets.download import WebFile, check, download
-from linkseek.app.testsets.sources import Places
 from linkseek.indexer.program.errors import InputError, MachineError
 from tests.support.command import free_port
 

@@ -9,7 +9,7 @@ import pytest
 
 from linkseek.app import testsets
 from linkseek.app.testsets import irds
-from linkseek.app.testsets.sources import Places
+from linkseek.app.testsets.definition import Places
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.ranking import Query
 from tests.support.archives import tar, zipped

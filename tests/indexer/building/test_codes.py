@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linkseek.app.pipelines.catalogue import Models, Pipelines
+from linkseek.app.pipelines.catalogue import Pipelines
+from linkseek.app.pipelines.open_models import Models
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.sampling import estimate_build

@@ -19,7 +19,7 @@ from tests.support.command import python
 _THREADS = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.errors import log_line
 sys.setswitchinterval(1e-6)
 with ThreadPoolExecutor(8) as pool:
     list(pool.map(log_line, (f"line {n}" for n in range(4000))))
