@@ -154,11 +154,11 @@ def without(root: LexborNode, *, everything: bool) -> frozenset[int]:
 _LINKS = "a[href], area[href]"
 _NOTES = "note tip caution warning important danger hint alert admonition example figure sidebar".split()
 _NOTE = (
-    ":is(div, aside, blockquote, section):is([class*='callout' i], "
+    ":is(div, aside, blockquote, section):is([class*='callout' i], [role='alert'], [role='note'], "
     f"{', '.join(f'[class~={name} i]' for name in _NOTES)})"
 )
 _LABELS = (
-    f"[class*='tab'] > label, {_NOTE} > :is(h3, h4, h5, h6), "
+    f"[class*='tab'] > label, {_NOTE} > :is(h2, h3, h4, h5, h6), "
     f"{_NOTE} :is(.title, [class*='header']) > :is(h2, h3, h4, h5, h6)"
 )
 """Names of tabs, notes and figures, which are lines of text."""

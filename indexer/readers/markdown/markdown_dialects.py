@@ -12,10 +12,9 @@ Logseq, VitePress and MDN.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Set
+from collections.abc import Callable, Container, Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from linkseek.indexer.readers.folder.page_targets import LABEL
 from linkseek.indexer.readers.markdown.markdown_blocks import shown_blocks, without_indents
@@ -42,13 +41,12 @@ _OPENING = re.compile(
 
 def dialect_of(folder: Path, names: Iterable[str]) -> str:
     """The dialect that the files of a folder show; empty if no dialect is recognised."""
-    listed = set(names)
-    for dialect, names in DIALECTS["configs"].items():
-        if any(name in listed or f"docs/{name}" in listed or (folder / name).is_file() for name in names):
+    for dialect, configs in DIALECTS["configs"].items():
+        if any((folder / below / name).is_file() for name in configs for below in ("", "docs")):
             return str(dialect)
     if any((above / ".obsidian").is_dir() for above in (folder.absolute(), *folder.absolute().parents[:2])):
         return "obsidian"
-    tops = {name.partition("/")[0] for name in listed}
+    tops = {name.partition("/")[0] for name in names}
     return "logseq" if {"pages", "journals"} <= tops else ""
 
 
@@ -159,37 +157,29 @@ _SHOWN_BY: dict[str, Callable[[re.Match[str]], str]] = {
 }
 
 
-class _Rule(NamedTuple):
-    """A rule of `dialects.toml`."""
-
-    pattern: re.Pattern[str]
-    dialects: Set[str]
-    shown: str | Callable[[re.Match[str]], str]
-    reason: str
-    name: str
-
-    @classmethod
-    def of(cls, *, pattern: str, dialects: str = "", shown: str = "", by: str = "", **values: str) -> _Rule:
-        """From its table."""
-        flags = re.RegexFlag(sum(re.RegexFlag[flag.upper()] for flag in values.get("flags", "m")))
-        compiled = re.compile(pattern.replace("BRACES", _BRACES).replace("CODELESS", _CODELESS), flags)
-        named = values.get("reason", ""), values.get("name", "")
-        return cls(compiled, {*dialects.split()}, _SHOWN_BY.get(by, shown), *named)
-
-
-_RULES = [_Rule.of(**table) for table in DIALECTS["rules"]]
+_RULES: list[tuple[re.Pattern[str], dict[str, str]]] = [
+    (
+        re.compile(
+            f"(?{rule.get('flags', 'm')}){rule['pattern']}".replace("BRACES", _BRACES).replace(
+                "CODELESS", _CODELESS
+            )
+        ),
+        rule,
+    )
+    for rule in DIALECTS["rules"]
+]
 
 
 def _text(text: str, dialect: str, dropped: Dropped) -> str:
     dialects = {dialect or "none", "" if dialect or "[[" not in text else "wiki"}
-    for rule in _RULES:
-        if rule.dialects and rule.dialects.isdisjoint(dialects):
+    for pattern, rule in _RULES:
+        if "dialects" in rule and dialects.isdisjoint(rule["dialects"].split()):
             continue
 
-        def change(match: re.Match[str], rule: _Rule = rule) -> str:
-            instead = match.expand(rule.shown) if isinstance(rule.shown, str) else rule.shown(match)
-            dropped[rule.reason, rule.name] += bool(rule.reason) and instead != match[0]
+        def change(match: re.Match[str], rule: dict[str, str] = rule) -> str:
+            instead = _SHOWN_BY[rule["by"]](match) if "by" in rule else match.expand(rule.get("shown", ""))
+            dropped[rule.get("reason", ""), rule.get("name", "")] += "reason" in rule and instead != match[0]
             return instead
 
-        text = rule.pattern.sub(change, text)
+        text = pattern.sub(change, text)
     return without_tags(text, dialect, dropped)

@@ -25,7 +25,7 @@ from linkseek.indexer.program.paths import is_inside
 from linkseek.indexer.readers.folder.folders import PageReader
 from linkseek.indexer.readers.folder.page_layout import Layout
 from linkseek.indexer.readers.folder.page_targets import SiteFacts, climb, unique
-from linkseek.indexer.readers.folder.sites import read_start, sample
+from linkseek.indexer.readers.folder.sites import read_start
 from linkseek.indexer.readers.markdown.front_matter import (
     ERRORS,
     KEYS,
@@ -35,7 +35,7 @@ from linkseek.indexer.readers.markdown.front_matter import (
     split_front_matter,
     without_front_matter,
 )
-from linkseek.indexer.readers.markdown.markdown_dialects import OF_MDX, dialect_of, to_commonmark
+from linkseek.indexer.readers.markdown.markdown_dialects import dialect_of, to_commonmark
 from linkseek.indexer.readers.markdown.markdown_tags import TAGS, Dropped
 from linkseek.indexer.readers.markdown.markdown_text import MarkdownLinks, render_markdown, slug_of
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
@@ -74,7 +74,7 @@ class MarkdownReader(PageReader):
             heading = _HEADING.search(source)
             facts.titles[name] = title or (heading[1] if heading else "")
             keys |= {(key, name) for key in [*_KEY.findall(source[:_START]), *filter(None, own)]}
-            anchors += {(slug_of(heading), name) for heading in _ANY_HEADING.findall(source)}
+            anchors += {(slug_of(heading, dialect), name) for heading in _ANY_HEADING.findall(source)}
             for address in addresses:
                 facts.addresses.setdefault(address.casefold(), name)
             labels = {label or named: text for label, named, text in _LABEL.findall(source)}
@@ -88,16 +88,7 @@ class MarkdownReader(PageReader):
         """The site's address and the dialect, by config files."""
         configs = read_start(path, [name for name in _CONFIG_FILES if name in names])
         sites = [_site_of_config(name, content.decode("utf-8", "replace")) for name, content in configs]
-        dialect = dialect_of(path, names) or ("logseq" if cls._is_outline(path, names) else "")
-        return {"site": next(filter(None, sites), ""), "markdown": dialect}
-
-    @classmethod
-    def _is_outline(cls, path: Path, names: Sequence[str]) -> bool:
-        """Whether most pages are lists, and one has properties as Logseq writes them."""
-        starts = [start for _, start in read_start(path, sample([*filter(cls.reads, names)], 40), _START)]
-        with_properties = [bool(_PROPERTIES.match(start)) for start in starts]
-        lists = [start.lstrip()[:2] == b"- " for start in starts]
-        return any(with_properties) and 2 * (sum(with_properties) + sum(lists)) > len(starts)
+        return {"site": next(filter(None, sites), ""), "markdown": dialect_of(path, names)}
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, and notes on its dropped parts."""
@@ -121,7 +112,7 @@ class MarkdownReader(PageReader):
             stem = unquote(stem.replace("___", "/"))
         layout = Layout()
         links = MarkdownLinks(name, targets)
-        render_markdown(source, layout, links, of_mdx=dialect in OF_MDX)
+        render_markdown(source, layout, links, dialect)
         text = layout.text()
         lost += links.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})
         notes = [*outcomes, *dropped(lost)]
@@ -151,7 +142,6 @@ _ANY_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _KEY = re.compile(r"^@?(?:id|uid|zettel-id):[ \t]*([\w.-]+)[ \t]*$", re.I | re.M)
 """The key of a note in its text."""
 _START = 2000  # characters
-_PROPERTIES = re.compile(rb"\s*(?:- )?(?:title|alias|tags|type|icon|public|id|template)::[ \t]")
 
 
 _ADDRESS_IN_CONFIG = re.compile(
@@ -215,7 +205,7 @@ def with_includes(
     """
 
     def included(match: re.Match[str]) -> str:
-        path, *selected = (match[2].split() or [""])[0].split(":")
+        path, *selected = re.sub(r"\s.*" if match[1][:4] == "play" else r"\s+\Z", "", match[2]).split(":")
         inside = climb(page, path)
         file = folder / inside
         if match[1] != "title" and depth < _DEEPEST and path and is_inside(folder, file) and file.is_file():
