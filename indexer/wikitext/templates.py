@@ -33,7 +33,8 @@ def _title(written: str) -> str:
 def rule_of(written: str, rules: Mapping[str, str]) -> str | None:
     """The rule of a template by its name, as it is written; None if it has none. rules: of its wiki."""
     name = _title(written)
-    rule = rules.get(name.lower(), _rules().get(name.lower()))
+    own: dict[str, str] = _tables()["rules"]
+    rule = rules.get(name.lower(), own.get(name.lower()))
     if rule is not None:
         return rule
     return next((rule for pattern, rule in _rules_of_names() if pattern.fullmatch(name)), None)
@@ -47,11 +48,6 @@ def shape_of(written: str, rules: Mapping[str, str]) -> Shape | None:
 @cache
 def _tables() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("rules.toml").read_text("utf-8"))
-
-
-@cache
-def _rules() -> dict[str, str]:
-    return {name: rule for name, rule in _tables().items() if isinstance(rule, str)}
 
 
 @cache

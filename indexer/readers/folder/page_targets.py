@@ -112,12 +112,9 @@ class SiteFacts:
 
 def parse_site(addresses: str) -> FolderSite:
     """`--site`: addresses with a host or paths alone, between blanks."""
-    roots = []
-    for address in addresses.split():
-        rest = _SCHEME.sub("", address, count=1) if is_external(address) else f"/{address}"
-        host, _, path = rest.partition("/")
-        roots.append(f"{host}/{path.strip('/')}/".replace("//", "/").lower())
-    return FolderSite(roots)
+    written = (_SCHEME.sub("", one, count=1) if is_external(one) else f"/{one}" for one in addresses.split())
+    parts = (one.partition("/") for one in written)
+    return FolderSite(f"{host}/{path.strip('/')}/".replace("//", "/").lower() for host, _, path in parts)
 
 
 class Targets:

@@ -157,11 +157,17 @@ _COPY = re.compile(
 _NO_INDEX = re.compile(r"""<meta\s[^<>]*\brobots\b[^<>]*\bnoindex\b|<title>[^<>]*\bnot found\b""", re.I)
 
 
+_PANEL = re.compile(r"<!--\s*(End of |)Navigation Panel\s*-->")  # of LaTeX2HTML
+
+
 def _source(name: str, content: bytes) -> str:
     """A page as HTML."""
     source = decode(content)
     if name.lower().endswith(".xhtml") or source.lstrip().startswith("<?xml"):
         source = expand_empty(source)
+    ends = _PANEL.findall(source)
+    if ends.count("End of ") == ends.count(""):
+        source = _PANEL.sub(lambda mark: "</nav>" if mark[1] else "<nav>", source)
     return source
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
-from itertools import accumulate, chain
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, chain, repeat
 from typing import NamedTuple
 
 from linkseek.indexer.documents import Link
@@ -27,22 +27,24 @@ HIDDEN = "links in navigation, controls or hidden elements"
 REPEATED = "lines that stand on most pages"
 LINKS = "links in lines that stand on most pages"
 _FEWEST = 10  # pages; of fewer, most lines may be alike by chance
-_FEWEST_WHOLE = 5  # of which all have a line
+_FEWEST_WHOLE = 6  # of which all have a line
 _FEWEST_TITLES = 3
 _LINES = 12  # at each end
 _NEAR = "\ufdd3"
-"""In the place of a link to the page before or after; at the start of the same line with its texts."""
+"""In the place of a link to the page before or after."""
 
 
-def ends_of(page: PageText, is_near: Callable[[Link], bool]) -> list[str]:
+Chosen = Callable[[Link], bool]
+
+
+def ends_of(page: PageText, is_near: Chosen) -> list[str]:
     """The lines at the start and the end of a page; those with links to its neighbours also with `_NEAR`."""
     ends = [pair for pair in zip(_lines(page), _lines(page, is_near), strict=True) if pair[0]]
-    if len(ends) > 2 * _LINES:
-        ends = ends[:_LINES] + ends[-_LINES:]
-    return [one for line, near in ends for one in ((line, near, _NEAR + line) if near != line else (line,))]
+    ends = ends if len(ends) <= 2 * _LINES else ends[:_LINES] + ends[-_LINES:]
+    return [*chain(*map(set, ends))]
 
 
-def _lines(page: PageText, chosen: Callable[[Link], bool] = lambda link: False) -> list[str]:
+def _lines(page: PageText, chosen: Chosen = lambda link: False) -> list[str]:
     """The lines of a page, with `_NEAR` for the texts of the chosen links."""
     spans = [(link.start, link.end) for link in page.links if chosen(link)]
     spans = [span for span in spans if "\n" not in page.text[slice(*span)]]
@@ -79,9 +81,7 @@ def shared_by(pages: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Shared:
     return Shared(frozenset(few), frozenset(titles), min(starting, key=len, default=""))
 
 
-def own_text(
-    page: PageText, common: frozenset[str], is_near: Callable[[Link], bool]
-) -> tuple[PageText, Counter[str]]:
+def own_text(page: PageText, common: frozenset[str], is_near: Chosen) -> tuple[PageText, Counter[str]]:
     """A page without navigation and lines that most pages share; how many of each it lost, by reason."""
     shown = _without(page, _navigation_lines(page, common, is_near))
     repeated = _repeated_lines(shown.text, common)
@@ -128,7 +128,7 @@ _LABELLED, _LABEL, _MARK, _NEIGHBOUR = (
 _LONGEST = 500  # characters of such a line
 
 
-def _navigation_lines(page: PageText, common: frozenset[str], is_near: Callable[[Link], bool]) -> list[Span]:
+def _navigation_lines(page: PageText, common: frozenset[str], is_near: Chosen) -> list[Span]:
     """The lines of navigation: those with a label before each link, and rows of marks such as [ < ] [ Up ].
 
     One link or label is enough at the ends of a page, and next to another such line, as is a common line.
@@ -137,13 +137,11 @@ def _navigation_lines(page: PageText, common: frozenset[str], is_near: Callable[
     if not _NEIGHBOUR.search(text) and not links:
         return []
     starts = [link.start for link in links]
-    near = _near_lines(page, common, is_near) if any(_NEAR in line for line in common) else ()
     lines = [span for span in _line_spans(text) if text[slice(*span)].strip()]
     counts = [
-        2
-        if (start, end) in near
-        else _count_navigation(text, start, end, links[bisect_left(starts, start) : bisect_left(starts, end)])
-        for start, end in lines
+        2 * bool(near)
+        or _count_navigation(text, start, end, links[bisect_left(starts, start) : bisect_left(starts, end)])
+        for (start, end), near in zip(lines, _near_lines(page, common, is_near), strict=False)
     ]
     around = [0, *counts, 0]
     return [
@@ -156,16 +154,12 @@ def _navigation_lines(page: PageText, common: frozenset[str], is_near: Callable[
     ]
 
 
-def _near_lines(page: PageText, common: frozenset[str], is_near: Callable[[Link], bool]) -> set[Span]:
-    """The lines that most pages have but for their links to neighbours; also where there is no neighbour."""
-    texts = [_lines(page), _lines(page, is_near), _lines(page, lambda link: True)]
-    return {
-        span
-        for span, line, near, label in zip(_line_spans(page.text), *texts, strict=True)
-        if _NEAR + line in common
-        or (near != line and near in common)
-        or (label != line and label in common and _WORD.search(label))
-    }
+def _near_lines(page: PageText, common: frozenset[str], is_near: Chosen) -> Iterable[object]:
+    """Of each line, whether most pages have it but for links to neighbours, which the first page lacks."""
+    if not (marked := {line for line in common if _NEAR in line}):
+        return repeat(False)
+    forms = zip(_lines(page, is_near), _lines(page, lambda link: True), strict=True)
+    return [near in marked or (_WORD.search(all_) and all_ in marked) for near, all_ in forms if near]
 
 
 def _count_navigation(text: str, start: int, end: int, links: Sequence[Link]) -> int:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable
-from functools import lru_cache
 from pathlib import Path
 
 from linkseek.indexer.readers.folder.page_targets import LABEL
@@ -122,51 +121,36 @@ def _name(written: str) -> str:
     return " ".join(written.casefold().split())
 
 
-@lru_cache(maxsize=1)
-def _defined(text: str) -> frozenset[str]:
-    return frozenset(map(_name, re.findall(r"^ {0,3}\[([^\[\]\n]+)\]:", text, re.MULTILINE)))
-
-
 _REFERENCE = re.compile(r"(?<![!\]\\\w])\[([^\[\]\n]+)\]\[([^\[\]\n]*)\]")
 
 
 def _references(text: str, dialect: str, dropped: Dropped, anchors: Container[str]) -> str:
     """The text with [text][name] that no line defines as a link to the only heading of that name."""
+    if "][" not in text:
+        return text
+    defined = {*map(_name, re.findall(r"^ {0,3}\[([^\[\]\n]+)\]:", text, re.MULTILINE))}
 
     def reference(match: re.Match[str]) -> str:
         name = match[2] or match[1]
-        if _name(name) in _defined(text):
+        if _name(name) in defined:
             return match[0]
         if (slug := name.strip("`").lower().replace(" ", "-")) in anchors:
             return f"[{match[1]}](<{LABEL}{slug}>)"
         dropped[TAGS, ""] += dialect == "mkdocs"  # an entry that mkdocstrings makes
         return match[1] if dialect == "mkdocs" else match[0]
 
-    return _REFERENCE.sub(reference, text) if "][" in text else text
+    return _REFERENCE.sub(reference, text)
 
 
-_IN_BRACES = r"\{(?:P|\{(?:P|\{P{0,999}\}){0,999}\}){1,999}\}"  # without a blank line
-_BRACES = _IN_BRACES.replace("P", r"(?!\n[ \t]*\n)[^{}]")
-_CODELESS = _IN_BRACES.replace("P", r"(?:(?!\n[ \t]*\n)[^{}\ufdd0])")
-_EXPRESSION = re.compile(rf"\s+(?:[\w:.-]+=)?{_BRACES}")
+_EXPRESSION = re.compile(DIALECTS["expression"])
 _SHOWN_BY: dict[str, Callable[[re.Match[str]], str]] = {
     "tag": _tag,
     "component": _component,
     "keys": _keys,
     "escaped": lambda match: re.sub(r"(?=[^\w\s])", r"\\", match[2]),
 }
-
-
 _RULES: list[tuple[re.Pattern[str], dict[str, str]]] = [
-    (
-        re.compile(
-            f"(?{rule.get('flags', 'm')}){rule['pattern']}".replace("BRACES", _BRACES).replace(
-                "CODELESS", _CODELESS
-            )
-        ),
-        rule,
-    )
-    for rule in DIALECTS["rules"]
+    (re.compile(f"(?{rule.get('flags', 'm')}){rule['pattern']}"), rule) for rule in DIALECTS["rules"]
 ]
 
 

@@ -25,7 +25,7 @@ from linkseek.indexer.program.paths import is_inside
 from linkseek.indexer.readers.folder.folders import PageReader
 from linkseek.indexer.readers.folder.page_layout import Layout
 from linkseek.indexer.readers.folder.page_targets import SiteFacts, climb, unique
-from linkseek.indexer.readers.folder.sites import read_start
+from linkseek.indexer.readers.folder.sites import read_start, sample
 from linkseek.indexer.readers.markdown.front_matter import (
     ERRORS,
     KEYS,
@@ -88,7 +88,16 @@ class MarkdownReader(PageReader):
         """The site's address and the dialect, by config files."""
         configs = read_start(path, [name for name in _CONFIG_FILES if name in names])
         sites = [_site_of_config(name, content.decode("utf-8", "replace")) for name, content in configs]
-        return {"site": next(filter(None, sites), ""), "markdown": dialect_of(path, names)}
+        dialect = dialect_of(path, names) or ("logseq" if cls._is_outline(path, names) else "")
+        return {"site": next(filter(None, sites), ""), "markdown": dialect}
+
+    @classmethod
+    def _is_outline(cls, path: Path, names: Sequence[str]) -> bool:
+        """Whether most pages are lists, and one has properties as Logseq writes them."""
+        starts = [start for _, start in read_start(path, sample([*filter(cls.reads, names)], 40), _START)]
+        with_properties = [bool(_PROPERTIES.match(start)) for start in starts]
+        lists = [start.lstrip()[:2] == b"- " for start in starts]
+        return any(with_properties) and 2 * (sum(with_properties) + sum(lists)) > len(starts)
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, and notes on its dropped parts."""
@@ -142,6 +151,7 @@ _ANY_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _KEY = re.compile(r"^@?(?:id|uid|zettel-id):[ \t]*([\w.-]+)[ \t]*$", re.I | re.M)
 """The key of a note in its text."""
 _START = 2000  # characters
+_PROPERTIES = re.compile(rb"\s*(?:- )?(?:title|alias|tags|type|icon|public|id|template)::[ \t]")
 
 
 _ADDRESS_IN_CONFIG = re.compile(

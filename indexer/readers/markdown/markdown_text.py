@@ -61,19 +61,14 @@ class MarkdownLinks(PageLinks):
         for address, text in ((right, left), (left, right or left)):
             if _WEB.match(address):  # of GitHub's wikis
                 return self.address(address), text
-        if _NOTE.match(right) and not _NOTE.match(left):
-            left, right = right, left
-        shown_left = _NOTE.sub("", left)
-        both = ((left, right or shown_left), (right, shown_left))
         for titles in (False, True):
-            for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
-                written = _NOTE.sub("", name).partition("#")[0].strip()
-                if page := self.targets.named(self.page, written, titles=titles):
+            for written, anchor in ((left, right or left), (right, left)):
+                if page := self.targets.named(self.page, written.partition("#")[0].strip(), titles=titles):
                     return self.counted(self.targets.led_to(self.page, page)), anchor
-        name = shown_left.partition("#")[0].strip()
+        name = left.partition("#")[0].strip()
         if _FILE.search(name):
-            return self.counted(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or shown_left
-        return self.counted(Led(name) if name else Led(None, SAME_PAGE)), right or shown_left
+            return self.counted(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or left
+        return self.counted(Led(name) if name else Led(None, SAME_PAGE)), right or left
 
 
 _OWN_SCHEME = re.compile(r"(?:project|path):", re.I)  # of MyST
@@ -82,7 +77,6 @@ _ROOT = re.compile(r"\A(?:(?:~|@|@site(?:/docs(?=/docs/))?)(?=/)|%7[BC]\w+%7[DC]
 _WEB = re.compile(r"https?://|mailto:", re.I)
 _FILE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|bmp|avif|pdf|mp[34]|webm|mov|wav|zip|canvas)$", re.I)
 _OF_PICTURE = re.compile(r"(?:alt|width|height|align|frame|float)\b")  # of GitHub's wikis
-_NOTE = re.compile(r"(?!https?:)[a-z]+://[^/]*/", re.IGNORECASE)  # of a note in another vault
 
 
 @cache
