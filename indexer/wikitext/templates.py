@@ -110,12 +110,8 @@ _MONTHS = "January February March April May June July August September October N
 
 
 def _joined(values: Sequence[Markup], between: str) -> Sequence[str]:
-    shown: list[str] = []
-    for value in values:
-        if not str(value).strip(MARKS):
-            continue
-        shown += [between, value] if shown else [value]
-    return shown
+    given = [value for value in values if str(value).strip(MARKS)]
+    return [piece for value in given for piece in (between, value)][1:]
 
 
 def _filled(pieces: Sequence[str], arguments: Arguments) -> Sequence[str]:

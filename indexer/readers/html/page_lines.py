@@ -66,19 +66,14 @@ _START = re.compile(r".*?\s[-–—|:·•»›/]+\s+")
 def shared_by(pages: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Shared:
     """What more than half of the pages share, given lines and titles of each."""
     starts = [[match[0]] for _, named in pages if named and (match := _START.match(named[0]))]
+    size = len(pages)
     lines, titles, starting = (
-        {line: count for line, count in Counter(chain(*map(set, of))).items() if 2 * count > len(pages)}
-        for of in ([of[0] for of in pages], [of[1] for of in pages], starts)
+        {one: n for one, n in Counter(chain(*map(set, of))).items() if 2 * n > size >= _FEWEST_TITLES}
+        for of in ([lines for lines, _ in pages], [titles for _, titles in pages], starts)
     )
-    few = {
-        line
-        for line, count in lines.items()
-        if len(pages)
-        >= (_FEWEST_TITLES if _NEAR in line else _FEWEST_WHOLE if count == len(pages) else _FEWEST)
-    }
-    if len(pages) < _FEWEST_TITLES:
-        return Shared()
-    return Shared(frozenset(few), frozenset(titles), min(starting, key=len, default=""))
+    whole = _FEWEST_WHOLE if all(len(lines) > 1 for lines, _ in pages) else _FEWEST  # with others
+    common = [one for one, n in lines.items() if _NEAR in one or size >= (whole if n == size else _FEWEST)]
+    return Shared(frozenset(common), frozenset(titles), min(starting, key=len, default=""))
 
 
 def own_text(page: PageText, common: frozenset[str], is_near: Chosen) -> tuple[PageText, Counter[str]]:
