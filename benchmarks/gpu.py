@@ -130,7 +130,7 @@ def needed_files() -> list[str]:
         import_module(name)
     paths = [Path(file) for module in sys.modules.values() if (file := getattr(module, "__file__", None))]
     own = Path(__file__).resolve()
-    inside = {path.resolve() for path in paths} | {own, own.with_name("gpu_kernels.py")}  # needs Triton
+    inside = {path.resolve() for path in paths} | {own, ROOT / "indexer/search/kernels.py"}  # needs Triton
     ours = (
         path for path in inside if path.is_relative_to(ROOT) and ".venv" not in path.parts and path.exists()
     )

@@ -11,6 +11,7 @@ passages would take.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -149,11 +150,8 @@ def _variants(
         with switch():
             yield alone(f"  {name}", open_encoder(folder, device))
     if device != "cpu":
-        compiled = open_encoder(folder, device)
-        for module in compiled._forward._chain.modules():
-            if type(module).__name__ in ("BertIntermediate", "BertSelfOutput", "BertOutput"):
-                module.compile(dynamic=True)  # bias and GELU, sum and norm
-        yield alone("  compiled parts of layers", compiled)
+        with patch.dict(os.environ, {torch_engine.COMPILE: "1"}):
+            yield alone("  compiled parts of layers", open_encoder(folder, device))
     for name in [*torch_engine.PACKINGS, torch_engine.PADDED]:
         kept = {key: pack for key, pack in torch_engine.PACKINGS.items() if key == name}
         with patch.dict(torch_engine.PACKINGS, kept, clear=True):  # engines choose between it and padding

@@ -10,13 +10,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
 
 from benchmarks.ceilings import multiplying, reading
 from benchmarks.harness import Benchmark, Figure, as_rate, compare, run
-from linkseek.indexer.search.exact import _GROUP, _MORE_GROUPS, ExactSearch, _best, _directions
+from linkseek.indexer.search.exact import _MORE_GROUPS, ExactSearch, _best
 
 _BLOCK = 1 << 19  # vectors
 
@@ -82,34 +83,10 @@ def _parts(search: ExactSearch, queries: Tensor, k: int, device: str, rounds: in
         "scores of their rows": lambda: part._score(queries.to(device), groups),
         "best rows": lambda: _best(*candidates, k),
     }
-    if device != "cpu":
-        steps |= _kernels(part, queries.to(device), maxima, *candidates)
+    for name, work in [*steps.items()] if part._kernels else ():
+        steps[f"{name}, without kernels"] = patch.object(part, "_kernels", None)(work)
     for name, work in steps.items():
         yield compare(f"  {name}", "ms", waited(work), None, rounds, 1000)
-
-
-def _kernels(
-    part: Any, queries: Tensor, maxima: Tensor, rows: Tensor, scores: Tensor
-) -> dict[str, Callable[[], Any]]:
-    """Steps as single kernels, each after its largest difference from the step that it could replace."""
-    try:
-        from benchmarks.gpu_kernels import group_maxima, scores_of
-
-        directions, places = _directions(queries).half(), rows.clamp(max=part._count - 1)
-        kernels: dict[str, tuple[Callable[[], Any], Tensor]] = {
-            "product and largest, one kernel": (
-                lambda: group_maxima(part._vectors, directions, _GROUP), maxima
-            ),
-            "rows and scores, one kernel": (lambda: scores_of(part._vectors, queries, places), scores),
-        }  # fmt: skip
-        for name, (work, expected) in kernels.items():
-            seen = expected.isfinite()
-            error = float((work().float() - expected.float())[seen].abs().max())
-            print(f"{name}: differs by {error:.2g}", flush=True)
-        return {name: work for name, (work, _) in kernels.items()}
-    except Exception as error:  # Triton is missing, or refuses this GPU
-        print(f"no kernels: {type(error).__name__}: {error}", flush=True)
-        return {}
 
 
 def _vectors(count: int, dimension: int, device: str) -> Tensor:

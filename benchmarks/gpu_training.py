@@ -1,8 +1,8 @@
 """Training a bi-encoder on a GPU: a step of our loop and one of sentence-transformers' trainer, in bfloat16.
 
 As `training`, with models of random weights in the shapes of MiniLM and BERT-base, and pairs of made-up
-texts: questions of 12 tokens, passages as long as Wikipedia's. Further rows: tokenising in one process, and
-forward and backward passes alone.
+texts: questions of 12 tokens, passages as long as Wikipedia's. Further rows: tokenising in one process,
+forward and backward passes alone, and the attentions that HARP's miner reads.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from benchmarks.harness import Benchmark, Figure, as_rate, compare, run
 from benchmarks.random_models import made_up_texts, wikipedia_lengths, write_encoder, written
 from benchmarks.training import TOKENS, pairs_a_second
 from linkseek.indexer.passages import Passage
+from linkseek.reranker.objectives import attentions
+from linkseek.reranker.objectives.attentions import Attentions
 from linkseek.retriever.models.bases import load_sentence_transformer
 from linkseek.retriever.training import loop, pair_training
 
@@ -52,6 +54,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
                 title = f"{shape.name}, batches of {options.batch}{name}"
                 yield from pairs_a_second(title, chosen, str(folder), options)
         yield from _parts(folder, titles[: options.batch], texts[: options.batch], options)
+        yield from _attentions(folder, texts[: options.batch], options.rounds)
 
 
 def _parts(
@@ -78,6 +81,19 @@ def _parts(
 
     for name, work in {"  tokenising": tokenise, "  model alone": learn}.items():
         yield as_rate(compare(name, "", work, None, options.rounds), "pairs/s", len(titles))
+
+
+def _attentions(folder: Path, texts: list[str], rounds: int) -> Iterator[Figure]:
+    """HARP's attentions in batches by tokens, and one text at a time, as before."""
+    reader = Attentions(str(folder))
+    alone = dict.fromkeys(attentions._MAX_WEIGHTS, 1)
+    for name, weights in {
+        "  attentions": attentions._MAX_WEIGHTS,
+        "  attentions, text by text": alone,
+    }.items():
+        with patch.object(attentions, "_MAX_WEIGHTS", weights):
+            figure = compare(name, "", lambda: reader.of([(text, None) for text in texts]), None, rounds)
+        yield as_rate(figure, "texts/s", len(texts))
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

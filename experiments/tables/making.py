@@ -118,7 +118,8 @@ def make_models(
     """
     indexes = [name for name in experiment.indexes if not experiment.files or steps.has_corpus(name)]
     searched = {index: _encoders(steps, experiment, index) for index in indexes}
-    without = {index: encoders for index, encoders in searched.items() if not encoders}
+    made = str(output / "steps")
+    without = {index: named for index, named in searched.items() if not any(made in name for name in named)}
     _build_indexes(experiment, without, build_index, output)
     make_steps(steps.of_rows(experiment.rows), output, ray, jobs)
     _build_indexes(experiment, searched, build_index, output)

@@ -12,7 +12,8 @@ four times as many groups. So the result equals an exact float32 search over the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
+from math import inf, isfinite
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from linkseek.indexer.program.errors import DamagedIndexError, MachineError
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.search.faiss_tools import checked_queries
 
@@ -33,6 +35,8 @@ _MAX_QUERIES = 512  # at a time
 _TILE = 32 << 20  # bytes of scores at a time: about the size of a GPU's cache
 _BLOCK = {"cpu": 64 << 20, "cuda": 512 << 20}  # bytes of vectors at a time
 _RESERVE = 2 << 30  # bytes of a GPU's memory
+_PROBE = 64  # queries
+_CLOSE = 2e-3  # between two products in float16, of the longest vector
 
 
 class ExactSearch:
@@ -131,6 +135,35 @@ class _Part:
             raise DamagedIndexError("vectors that are not finite: the index was altered", "Build it again.")
         if held is not None:
             self._vectors, self._before = held, 0
+        self._kernels: Any = None
+        if device.type == "cuda" and isinstance(self._vectors, Tensor):
+            self._use_kernels()
+
+    def _use_kernels(self) -> None:
+        """Takes the kernels if their numbers are those of the steps in torch, and faster on this device."""
+        queries = torch.randn((_PROBE, self._dimension), generator=torch.Generator().manual_seed(0))
+        plain, seconds = self._timed(queries)
+        try:
+            from linkseek.indexer.search import kernels
+
+            self._kernels = kernels
+            found, fewer = self._timed(queries)
+            is_close = torch.isclose(found, plain, rtol=0, atol=_CLOSE * self._longest).all()
+            reason = "" if is_close else "they give other scores"
+        except Exception as error:  # Triton is missing, or refuses this GPU in any way
+            fewer, reason = inf, f"{type(error).__name__}: {error}".partition("\n")[0]
+        if reason or fewer >= seconds:
+            self._kernels = None
+            log_line(f"exact search in steps of torch, not in kernels ({reason or 'they are slower'})")
+
+    def _timed(self, queries: Tensor) -> tuple[Tensor, float]:
+        """Scores of both steps for some queries scaled to length 1, and seconds of the second time."""
+        for _ in range(2):
+            started = perf_counter()
+            maxima = self.group_maxima(queries)
+            best = self.best(queries, maxima, min(100, self._count))[1]  # on the CPU, so it waits
+            seconds = perf_counter() - started
+        return torch.cat([maxima[:1024].float().cpu(), best.T / queries.norm(dim=1)]), seconds
 
     def _block(self, start: int, stop: int) -> Tensor:
         """Rows [start, stop) of the part, on its device, in the type of its products."""
@@ -143,6 +176,8 @@ class _Part:
         """The largest score in each group of rows, [groups, q], of queries scaled to length 1."""
         directions = _directions(queries).to(self._device, self._type)  # [q, d]
         count = len(directions)
+        if self._kernels is not None and count > 1:
+            return self._kernels.group_maxima(self._held(), directions, _GROUP)  # type: ignore[no-any-return]
         if count > 1:  # GPUs are fastest with a multiple of 8 columns
             directions = torch.nn.functional.pad(directions, (0, 0, 0, -count % 8))
         size = directions.element_size()
@@ -204,6 +239,9 @@ class _Part:
         rows = groups[:, :, None] * _GROUP + torch.arange(_GROUP, device=self._device)
         rows = rows.flatten(1).sort(dim=1).values  # [u, c]
         places = rows.clamp(max=self._count - 1)
+        if self._kernels is not None:
+            scores = self._kernels.scores_of(self._held(), queries, places)
+            return rows, torch.where(rows < self._count, scores, -torch.inf)
         scores = torch.empty(rows.shape, dtype=torch.float32, device=self._device)
         width = max(1, self._bytes // (8 * self._dimension))  # vectors at a time
         step = max(1, width // rows.shape[1])  # queries at a time
@@ -213,6 +251,11 @@ class _Part:
                 block = slice(start, start + step), slice(low, low + width)
                 scores[block] = torch.bmm(self._gather(places[block]), block_queries)[..., 0]
         return rows, torch.where(rows < self._count, scores, -torch.inf)
+
+    def _held(self) -> Tensor:
+        """The vectors of the part, on its device."""
+        rows: Tensor = self._vectors[self._before : self._before + self._count]
+        return rows
 
     def _gather(self, places: Tensor) -> Tensor:
         """Vectors of the part by row, [s, c] -> float32 [s, c, d] on its device."""

@@ -40,7 +40,7 @@ names = [module.name for name in names
          for module in pkgutil.walk_packages(import_module(name).__path__, name + ".")]
 for name in names:
     # The pages, when Streamlit runs them; and kernels that need Triton.
-    if name not in ("linkseek.app.main", "benchmarks.gpu_kernels"):
+    if name not in ("linkseek.app.main", "linkseek.indexer.search.kernels"):
         import_module(name)
 print(len(names))
 """

@@ -11,6 +11,7 @@ always gives the same bits), while results come back on a second one: the GPU do
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -89,6 +90,9 @@ class ModuleChain(nn.Module):
         return rows if self.width is None else rows[:, : self.width]
 
 
+COMPILE = "LINKSEEK_COMPILE"
+"""The environment variable that has parts of the layers compiled: other bits, and a minute at the start."""
+_FUSED = ("Intermediate", "Output")  # BertIntermediate, BertSelfOutput, BertOutput, ...
 _CLOSE = 0.05  # relative, between two computations in bfloat16: 1 - cosine of about 1e-3
 
 
@@ -114,12 +118,14 @@ class TorchForward:
         self._chain = chain.eval().to(self._device)
         self._packed: PackedTransformer | None = None
         attention = self._prepare(getattr(torch, precision), probe)
-        self._facts = {
+        self._facts: dict[str, Any] = {
             "backend": f"torch {torch.__version__}",
             "device": torch.cuda.get_device_name(self._device) if self._cuda else "cpu",
             "precision": precision,
             "attention": attention,
         }
+        if attention != PADDED and os.environ.get(COMPILE):
+            self._facts["compiled"] = True
 
     @property
     def execution(self) -> dict[str, Any]:
@@ -206,6 +212,8 @@ class TorchForward:
             reason = self._difference(probe, expected)
             if not reason:
                 join_products(base)
+                if os.environ.get(COMPILE):
+                    self._compile(base, probe, expected)
                 if self._cuda and reasons:
                     log_line(f"attention is {name} ({'; '.join(reasons)})")
                 return name
@@ -215,6 +223,14 @@ class TorchForward:
         self._chain.to(precision)
         log_line(f"attention is {PADDED} ({'; '.join(reasons)})")
         return PADDED
+
+    def _compile(self, base: nn.Module, probe: Features, expected: NDArray[np.float32]) -> None:
+        """Fuses bias and GELU, and sums and norms, by torch.compile."""
+        for module in base.modules():
+            if type(module).__name__.endswith(_FUSED):
+                module.compile(dynamic=True)
+        if reason := self._difference(probe, expected):
+            raise MachineError(f"torch.compile does not work here ({reason})", f"Unset {COMPILE}.")
 
     def _difference(self, probe: Features, expected: NDArray[np.float32]) -> str:
         """The reason why the current attention cannot be used; empty if it can."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from linkseek.indexer import search as search_package
 from linkseek.indexer.search import exact
 from linkseek.indexer.search.exact import ExactSearch, _Part
 
@@ -102,6 +104,43 @@ def test_beyond_the_last_row_there_is_nothing(rows):
     np.testing.assert_array_equal(found[:, :rows], brute_force(QUERIES[:3], rows, VECTORS[:rows])[0])
     assert (found[:, rows:] == -1).all() and np.isneginf(scores[:, rows:]).all()
     assert np.isfinite(scores[:, :rows]).all()
+
+
+def fused(vectors: torch.Tensor, queries: torch.Tensor, group: int) -> torch.Tensor:
+    scores = vectors.float() @ queries.float().T
+    padded = torch.nn.functional.pad(scores, (0, 0, 0, -len(scores) % group), value=-torch.inf)
+    return padded.view(-1, group, len(queries)).amax(1).half()
+
+
+def gathered(vectors: torch.Tensor, queries: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    return (vectors.float() @ queries.T).T.gather(1, rows)
+
+
+@pytest.mark.parametrize(
+    ("maxima", "scores", "slower", "said"),
+    [
+        (fused, gathered, 0, ""),
+        (fused, gathered, 9, "they are slower"),
+        (lambda *given: fused(*given) + 1, gathered, 0, "they give other scores"),
+        (fused, lambda *given: gathered(*given) * torch.nan, 0, "they give other scores"),
+        (fused, None, 0, "'NoneType' object is not callable"),
+    ],
+)
+def test_kernels_are_used_where_they_agree_and_are_faster(maxima, scores, slower, said, monkeypatch, capsys):
+    kernels = SimpleNamespace(group_maxima=maxima, scores_of=scores)
+    monkeypatch.setattr(search_package, "kernels", kernels, raising=False)
+    lower(monkeypatch)
+    clock = iter([0, 5, 0, 5, 0, 1, 0, 1 + slower])
+    monkeypatch.setattr(exact, "perf_counter", lambda: next(clock))
+    part = _Part(torch.from_numpy(VECTORS), 0, ROWS, torch.device("cpu"), must_hold=False)
+    part._use_kernels()
+    assert (part._kernels is None) == bool(said)
+    assert said in capsys.readouterr().err
+    expected_rows, expected_scores = brute_force(QUERIES, 20)
+    queries = torch.from_numpy(QUERIES)
+    rows, found = part.best(queries, part.group_maxima(queries), 20)
+    np.testing.assert_array_equal(rows, expected_rows)
+    np.testing.assert_allclose(found, expected_scores, rtol=1e-4, atol=1e-4)
 
 
 def test_no_queries_and_other_dimensions():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import threading
 from collections import Counter
 from pathlib import Path
@@ -18,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 from linkseek.indexer.encoding.batches import Parallel, encode_texts
 from linkseek.indexer.machine.devices import cuda_devices
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
-from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.errors import InputError, MachineError, UsageError
 from linkseek.retriever.models import biencoder
 from linkseek.retriever.models.backends import torch_engine
 from linkseek.retriever.models.biencoder import BiEncoder, load_tower, open_biencoder
@@ -81,6 +82,24 @@ def test_packed_back_to_back_vectors_are_those_of_sentence_transformers(tmp_path
     assert counts["aten::index_copy"] == (batches if mode == "max" else 0)
     assert counts["aten::chunk"] == 2 * batches > 0  # layers
     np.testing.assert_allclose(vectors, model.encode(TEXTS), atol=1e-5)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler on a CPU")
+def test_compiled_parts_of_layers_have_the_vectors_of_plain_ones(packed, tiny, monkeypatch):
+    monkeypatch.setenv(torch_engine.COMPILE, "1")
+    compiled = open_in_torch(tiny, "float32")
+    assert compiled.execution == {**packed.execution, "compiled": True}
+    with profile(activities=[ProfilerActivity.CPU]) as watched:
+        vectors = encode(compiled)
+    assert not any(event.name == "aten::gelu" for event in watched.events())
+    np.testing.assert_allclose(vectors, encode(packed), atol=1e-5)
+
+
+def test_parts_that_cannot_be_compiled_are_told(tiny, monkeypatch):
+    monkeypatch.setenv(torch_engine.COMPILE, "1")
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **_: setattr(self, "forward", None))
+    with pytest.raises(MachineError, match=r"torch.compile does not work here"):
+        open_in_torch(tiny, "float32")
 
 
 def test_packed_and_padded_agree_and_the_padded_says_why(packed, tiny, monkeypatch, capsys):

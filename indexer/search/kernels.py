@@ -1,6 +1,7 @@
-"""Two steps of exact search as Triton kernels, which `gpu_search` measures next to the steps in torch.
+"""Two steps of exact search as Triton kernels: products with the largest of each group, and scores of rows.
 
-They are no part of the product: nobody has run them on a GPU yet. `TRITON_INTERPRET=1` runs them on a CPU.
+`exact` uses them where they have the numbers of its steps in torch in less time. They need Triton, which
+comes with torch for NVIDIA GPUs; `TRITON_INTERPRET=1` runs them on a CPU.
 """
 
 from __future__ import annotations

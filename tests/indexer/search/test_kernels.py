@@ -13,7 +13,7 @@ pytest.importorskip("triton", reason="Triton comes with torch for NVIDIA GPUs al
 )
 def test_the_kernels_have_the_numbers_of_plain_products(count, dimension, asked, group, monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    from benchmarks.gpu_kernels import group_maxima, scores_of
+    from linkseek.indexer.search.kernels import group_maxima, scores_of
 
     torch.manual_seed(1)
     vectors = torch.randn(count, dimension).half()
