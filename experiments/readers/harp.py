@@ -43,7 +43,7 @@ class HarpReader(Reader):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
         """The first line is an object with `sentence` and `anchors`."""
-        return first_object_has(head, b'"sentence"', b'"anchors"')
+        return first_object_has(head, "sentence", "anchors")
 
     def read_records(self, stream: BinaryIO) -> Iterator[Record]:
         """One record a line: its bytes, and the ids of its documents that were in an earlier line.

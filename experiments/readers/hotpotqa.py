@@ -37,8 +37,8 @@ class HotpotQAReader(WikiextractorReader):
     @classmethod
     def recognises_file(cls, head: bytes) -> bool:
         """The first object has `text_with_links` or `charoffset`."""
-        return first_object_has(head, b'"title"', b'"text_with_links"') or first_object_has(
-            head, b'"title"', b'"text"', b'"charoffset"'
+        return first_object_has(head, "title", "text_with_links") or first_object_has(
+            head, "title", "text", "charoffset"
         )
 
     def parse(self, record: Record) -> Iterable[Outcome]:

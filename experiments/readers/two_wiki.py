@@ -29,7 +29,7 @@ class TwoWikiReader(Reader):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
         """The first line is an object with `sentences` and `mentions`."""
-        return first_object_has(head, b'"title"', b'"sentences"', b'"mentions"')
+        return first_object_has(head, "title", "sentences", "mentions")
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document."""

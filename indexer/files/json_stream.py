@@ -82,11 +82,12 @@ _MAX_TOKENS = 300_000  # a tenth of a second
 _TOKEN = re.compile(rb"(%b)(\s*+:)?|[\[\]{}]" % _STRING, re.S)
 
 
-def first_keys(head: bytes) -> set[bytes]:
-    """The keys (with their quotation marks) of the object that a file begins with, as far as `head` goes."""
-    keys: set[bytes] = set()
+def first_keys(head: bytes) -> set[str]:
+    """The keys, as written, of the first object of a file, or of its array, as far as `head` goes."""
+    keys: set[str] = set()
     depth = 0
-    if not head.lstrip(BLANK).startswith(b"{"):
+    head = head.lstrip(BLANK + b"[")
+    if not head.startswith(b"{"):
         return keys
     for token in islice(_TOKEN.finditer(head), _MAX_TOKENS):
         if token[1] is None:
@@ -94,7 +95,7 @@ def first_keys(head: bytes) -> set[bytes]:
             if depth == 0:
                 break
         elif depth == 1 and token[2]:
-            keys.add(token[1])
+            keys.add(token[1][1:-1].decode("utf-8", "replace"))
     return keys
 
 

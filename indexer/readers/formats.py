@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import linkseek.indexer.readers
 from linkseek.indexer.files.encodings import utf8_head
-from linkseek.indexer.files.json_stream import BLANK, first_keys
+from linkseek.indexer.files.json_stream import first_keys
 from linkseek.indexer.files.listing import folder_suffixes, list_folder, suffixes_in_words
 from linkseek.indexer.files.sources import read_head
 from linkseek.indexer.program.errors import InputError, UsageError
@@ -96,8 +96,7 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
         problem, hint = f"{kind}, which no format reads", f"{kind.advice} {hint}"
         if kind.common:
             problem = f"unknown format ({kind})".removesuffix(" ()")
-            keys = b", ".join(sorted(first_keys(head.lstrip(BLANK + b"[")))[:_MAX_KEYS])
-            fields = escaped(keys.decode("utf-8", "replace").replace('"', ""))
+            fields = escaped(", ".join(sorted(first_keys(head))[:_MAX_KEYS]))
             hint = f"Its objects have the fields {fields}. {hint}" if fields else hint
     raise InputError(f"{path}: {problem}", hint)
 
@@ -142,11 +141,11 @@ def kinds() -> tuple[Kind, ...]:
 
 def kind_of(name: str, head: bytes = b"") -> Kind | None:
     """The kind of a file by its first bytes, else by its suffix."""
-    keys = first_keys(head.lstrip(BLANK + b"["))
+    keys = first_keys(head)
     for kind in kinds():
         if kind.signs and re.search(kind.signs.encode("latin-1"), head, re.MULTILINE):
             return kind
-        if kind.keys and keys.issuperset(f'"{key}"'.encode() for key in kind.keys.split()):
+        if kind.keys and keys.issuperset(kind.keys.split()):
             return kind
     suffix = PurePosixPath(_COMPRESSED.sub("", name.lower())).suffix[1:]
     return next((kind for kind in kinds() if suffix and suffix in kind.suffixes.split()), None)

@@ -56,16 +56,9 @@ def _line(number: int, document: Document | Mapping[str, Any]) -> bytes:
     if not isinstance(document, Document | Mapping):
         raise InputError(f"{place}: {type(document).__name__}, expected a Document or a dictionary", _EXAMPLE)
     try:
-        line = orjson.dumps(document, default=_plain, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
+        line = orjson.dumps(document, default=dict, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
     except orjson.JSONEncodeError as error:
         raise InputError(f"{place}: not JSON ({error})", _EXAMPLE) from None
     if len(line) >= MAX_RECORD:
         raise InputError(f"{place}: {len(line):,} bytes, expected fewer than {MAX_RECORD:,}", "Divide it.")
     return line
-
-
-def _plain(value: Any) -> dict[Any, Any]:
-    """A mapping that is not a dictionary as one."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError

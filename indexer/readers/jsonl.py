@@ -22,6 +22,7 @@ import html
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
 from io import BufferedReader
 from typing import Any, BinaryIO, ClassVar, cast
 from urllib.parse import unquote
@@ -29,8 +30,9 @@ from urllib.parse import unquote
 import orjson
 
 from linkseek.indexer.documents import Document, Link, Redirect, Section
+from linkseek.indexer.files.encodings import utf8_head
 from linkseek.indexer.files.json_stream import BLANK, first_keys, read_entries
-from linkseek.indexer.files.sources import MAX_RECORD, read_lines
+from linkseek.indexer.files.sources import MAX_RECORD, read_head, read_lines
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.folder.folders import FolderReader
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged
@@ -72,11 +74,6 @@ class JsonReader(FolderReader):
         return bool(super().reads(name) or _PART.search(name)) and not _QUERIES.search(name)
 
 
-def keys_of_first(head: bytes) -> set[bytes]:
-    """The keys (with their quotation marks) of the first object of a file, or of its array."""
-    return first_keys(head.lstrip(BLANK + b"["))
-
-
 _MULTILINE = re.compile(rb"\{(?:[^\n]*(?:[{\[:]|[^}],))?[ \t\r]*\n")
 """The first line of an object that spans several lines."""
 _PART = re.compile(r"(?:^|/)(?:wiki|part|shard|msmarco_\w+)[_-]\d+(?:\.(?:gz|bz2|zst|xz|lzma|zip))?$", re.I)
@@ -95,11 +92,11 @@ class JsonlReader(JsonReader):
 
         WikiExtractor's lines have a format of their own; an array of such objects has not.
         """
-        keys = keys_of_first(head)
-        if not keys >= {b'"id"', b'"text"'}:
+        keys = first_keys(head)
+        if not keys >= {"id", "text"}:
             return False
-        extracted = first_object_has(head, b'"id"', b'"url"', b'"title"', b'"text"')  # by WikiExtractor
-        return b'"links"' in keys or (keys.isdisjoint(_OF_OTHERS) and not extracted)
+        extracted = first_object_has(head, "id", "url", "title", "text")  # by WikiExtractor
+        return "links" in keys or (keys.isdisjoint(_OF_OTHERS) and not extracted)
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document."""
@@ -127,8 +124,8 @@ def _as_text(value: Any) -> str:
 
 
 _OF_OTHERS = {
-    b'"_id"', b'"docid"', b'"doc_id"', b'"contents"', b'"wikipedia_id"', b'"text_with_links"',
-    b'"charoffset"', b'"answers"', b'"answer"', b'"question"',
+    "_id", "docid", "doc_id", "contents", "wikipedia_id", "text_with_links",
+    "charoffset", "answers", "answer", "question",
 }  # fmt: skip
 
 TITLE = "title:"
@@ -191,9 +188,10 @@ def cut_anchors(text: str, *, entities: bool = False) -> tuple[PageText, int]:
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|mailto:", re.IGNORECASE)
 
 
-def first_object_has(head: bytes, *keys: bytes) -> bool:
-    """Whether the first line of a JSONL file is an object with all these keys (and their quotation marks)."""
-    return first_keys(head.lstrip(BLANK).split(b"\n", 1)[0]) >= {*keys}
+def first_object_has(head: bytes, *keys: str) -> bool:
+    """Whether the first line of a JSONL file is an object with all these keys."""
+    line = head.lstrip(BLANK).split(b"\n", 1)[0]
+    return line.startswith(b"{") and first_keys(line) >= {*keys}
 
 
 def load_object(line: bytes) -> dict[str, Any]:
@@ -287,24 +285,29 @@ class BeirReader(JsonReader):
     passage = "a document"
     passage_words = 0
     ids: ClassVar[tuple[str, ...]] = ("_id", "pid", "docid", "doc_id")
-    texts: ClassVar[tuple[str, ...]] = ("text", "passage", "segment", "text")
-    """The last is named where all are missing."""
+    texts: ClassVar[tuple[str, ...]] = ("text", "passage", "segment")
     others: ClassVar[frozenset[str]] = frozenset(("wikipedia_id",))
     """Fields of other formats."""
 
     @classmethod
     def recognises_file(cls, head: bytes) -> bool:
         """The first object has an id and a text of these names, and no field of another format."""
-        keys = {key.decode("utf-8", "replace").strip('"') for key in keys_of_first(head)}
+        keys = first_keys(head)
         id_, text = _first_of(cls.ids, keys), _first_of(cls.texts, keys)
         others = {"id", *cls.others} if id_ == "pid" else cls.others
         return bool(id_ and text) and keys.isdisjoint(others)
+
+    @cached_property
+    def _text(self) -> str:
+        """The name of the text in the first object."""
+        head = utf8_head(read_head(next(iter(self.paths()))))
+        return _first_of(self.texts, first_keys(head)) or self.texts[0]
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document; headings that the text lacks begin it."""
         row = load_object(record.payload)
         fields = row["metadata"] if isinstance(row.get("metadata"), dict) else {}
-        name = next((name for name in self.texts if row.get(name) is not None), self.texts[-1])
+        name = next((name for name in self.texts if row.get(name) is not None), "") or self._text
         text, title = field_text(row, name), field_text(row, "title", default="")
         if name == "contents":
             title, text = _split_title(text, title)
@@ -341,7 +344,7 @@ class PyseriniReader(BeirReader):
     @classmethod
     def recognises_file(cls, head: bytes) -> bool:
         """The first object has `id` and `contents`."""
-        return keys_of_first(head) >= {b'"id"', b'"contents"'}
+        return first_keys(head) >= {"id", "contents"}
 
 
 def _split_title(contents: str, title: str) -> tuple[str, str]:

@@ -18,13 +18,13 @@ from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 from linkseek.indexer.documents import Document, Link, Redirect, Section
+from linkseek.indexer.files.json_stream import first_keys
 from linkseek.indexer.files.sources import MAX_RECORD, read_lines
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.jsonl import (
     JsonReader,
     field_text,
     first_object_has,
-    keys_of_first,
     linked_page,
     load_object,
     title_key,
@@ -43,8 +43,8 @@ class WikiextractorReader(JsonReader):
     def recognises_file(cls, head: bytes) -> bool:
         """The first line is an object with id, url, title and text, and no links of its own; or it is <doc
         id=."""
-        written = first_object_has(head, b'"id"', b'"url"', b'"title"', b'"text"')
-        return head.startswith(b"<doc id=") or (written and not keys_of_first(head) & _OF_OTHERS)
+        written = first_object_has(head, "id", "url", "title", "text")
+        return head.startswith(b"<doc id=") or (written and not first_keys(head) & _OF_OTHERS)
 
     def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
         """One record a line, or a <doc>."""
@@ -77,7 +77,7 @@ class WikiextractorReader(JsonReader):
         return [_without_marks(one) if isinstance(one, Document) else one for one in linked_page(row)]
 
 
-_OF_OTHERS = {b'"links"', b'"text_with_links"', b'"charoffset"', b'"_id"', b'"contents"'}
+_OF_OTHERS = {"links", "text_with_links", "charoffset", "_id", "contents"}
 _HEAD = re.compile(r"<doc\b([^>]*)>\n?")
 _FIELD = re.compile(r'(\w+)="([^"]*)"')
 
@@ -110,7 +110,7 @@ class KiltReader(Reader):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
         """The first line is an object with wikipedia_id, wikipedia_title and text."""
-        return first_object_has(head, b'"wikipedia_id"', b'"wikipedia_title"', b'"text"')
+        return first_object_has(head, "wikipedia_id", "wikipedia_title", "text")
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, and the redirect from its title."""

@@ -47,10 +47,7 @@ def apply_edits(text: str, edits: Sequence[Edit], spans: Iterable[Span]) -> tupl
         edit = bisect_right(ends, at)  # the first edit that ends after it
         return (min(at, starts[edit]) if edit < len(starts) else at) + moved[edit]
 
-    mapped = []
-    for start, end in spans:
-        first = opening(start)
-        mapped.append((first, max(first, closing(end))))
+    mapped = [(first := opening(start), max(first, closing(end))) for start, end in spans]
     return "".join(pieces), mapped
 
 
@@ -61,9 +58,7 @@ def cut(source: str, cuts: Iterable[Span], instead: str) -> str:
     for start, end in sorted(cuts, key=lambda span: (span[0], -span[1])):
         if start >= position:
             pieces += source[position:start], instead
-            position = end
-        elif end > position:
-            position = end
+        position = max(position, end)
     pieces.append(source[position:])
     return "".join(pieces)
 

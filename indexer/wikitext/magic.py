@@ -75,10 +75,6 @@ def _changed(change: Callable[[str], str]) -> _Function:
     return lambda first, rest: [Markup(first) if _MARKUP.search(first) else change(first)]
 
 
-def _if_equal(first: str, rest: Sequence[str]) -> Sequence[str]:
-    return rest[1:2] if first.strip() == "".join(map(str, rest[:1])).strip() else rest[2:3]
-
-
 _SHOWN_TAGS = ("nowiki", "poem", "pre", "span", "div")
 """Of {{#tag:ref|...}}: notes, formulas and pictures are dropped like their tags."""
 
@@ -91,6 +87,6 @@ _FUNCTIONS: dict[str, _Function] = {
     "plural": lambda first, rest: rest[:1] if first.strip() == "1" else rest[-1:],
     **dict.fromkeys(("gender", "grammar"), lambda first, rest: rest[:1]),
     "#if": lambda first, rest: rest[:1] if first.strip() else rest[1:2],
-    "#ifeq": _if_equal,
+    "#ifeq": lambda first, rest: rest[1:2] if first.strip() == "".join(rest[:1]).strip() else rest[2:3],
     "#tag": lambda first, rest: rest[:1] if first.strip().lower() in _SHOWN_TAGS else [],
 }

@@ -33,7 +33,8 @@ def _title(written: str) -> str:
 def rule_of(written: str, rules: Mapping[str, str]) -> str | None:
     """The rule of a template by its name, as it is written; None if it has none. rules: of its wiki."""
     name = _title(written)
-    rule = rules.get(name.lower(), _rules().get(name.lower()))
+    own: dict[str, str] = _tables()["rules"]
+    rule = rules.get(name.lower(), own.get(name.lower()))
     if rule is not None:
         return rule
     return next((rule for pattern, rule in _rules_of_names() if pattern.fullmatch(name)), None)
@@ -47,11 +48,6 @@ def shape_of(written: str, rules: Mapping[str, str]) -> Shape | None:
 @cache
 def _tables() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("rules.toml").read_text("utf-8"))
-
-
-@cache
-def _rules() -> dict[str, str]:
-    return {name: rule for name, rule in _tables().items() if isinstance(rule, str)}
 
 
 @cache
@@ -114,12 +110,8 @@ _MONTHS = "January February March April May June July August September October N
 
 
 def _joined(values: Sequence[Markup], between: str) -> Sequence[str]:
-    shown: list[str] = []
-    for value in values:
-        if not str(value).strip(MARKS):
-            continue
-        shown += [between, value] if shown else [value]
-    return shown
+    given = [value for value in values if str(value).strip(MARKS)]
+    return [piece for value in given for piece in (between, value)][1:]
 
 
 def _filled(pieces: Sequence[str], arguments: Arguments) -> Sequence[str]:

@@ -160,12 +160,10 @@ class FolderReader(Reader):
     def _is_excluded(self, name: str) -> bool:
         """A pattern without folders is for names in any folder; one of a folder, for all that is in it."""
         path = PurePosixPath(name)
-        paths = [str(one) for one in (path, *path.parents)]
-        patterns = [pattern.removeprefix("./").rstrip("/") for pattern in self.choices.exclude]
         return any(
-            fnmatchcase(one, pattern)
-            for pattern in patterns
-            for one in (paths if "/" in pattern else path.parts)
+            fnmatchcase(str(one), pattern)
+            for pattern in (given.removeprefix("./").rstrip("/") for given in self.choices.exclude)
+            for one in ((path, *path.parents) if "/" in pattern else path.parts)
         )
 
     def _instead(self, entry: ListedFile) -> Outcome | InputError | None:

@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"\d{8,17}(?=\D)|\d\w*(?=[ _.-])")  # of a note of a slip b
 _ID_OF_FILE = re.compile(r"(?:^|[ _-])([0-9a-f]{32}|\d{3,})\Z")  # of exports: "Valve 01ab...", "Valve_1003"
 _ID_IN_ADDRESS = re.compile(
     r"(?<![0-9a-f])([0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})(?=[/?#]|\Z)|[?&]pageId=(\d+)"
-    r"|/spaces/[^/]+/pages/(?:[\w-]+/)?(\d+)|(?:/display/[^/]+/|/viewpage\.action\?(?:[^#]*&)?title=)([^/?#&]+)",
+    r"|/spaces/[^/]+/(?:pages|blog(?:/\d+){3})/(?:[\w-]+/)?(\d+)|(?:/display/[^/]+/|/viewpage\.action\?(?:[^#]*&)?title=)([^/?#&]+)",
     re.I,
 )
 """Of Notion and Confluence; the last is a title."""
@@ -112,12 +112,9 @@ class SiteFacts:
 
 def parse_site(addresses: str) -> FolderSite:
     """`--site`: addresses with a host or paths alone, between blanks."""
-    roots = []
-    for address in addresses.split():
-        rest = _SCHEME.sub("", address, count=1) if is_external(address) else f"/{address}"
-        host, _, path = rest.partition("/")
-        roots.append(f"{host}/{path.strip('/')}/".replace("//", "/").lower())
-    return FolderSite(roots)
+    written = (_SCHEME.sub("", one, count=1) if is_external(one) else f"/{one}" for one in addresses.split())
+    parts = (one.partition("/") for one in written)
+    return FolderSite(f"{host}/{path.strip('/')}/".replace("//", "/").lower() for host, _, path in parts)
 
 
 class Targets:
@@ -140,7 +137,7 @@ class Targets:
         may mean, most likely first. above: the parts of the folder's own path. facts: what the pages say;
         addresses are paths from the root without slashes at the ends, without case.
         """
-        self._pages = frozenset(pages)
+        self.pages = frozenset(pages)
         self._others = frozenset(others)
         self._suffixes = suffixes
         self._indexes = indexes
@@ -148,14 +145,14 @@ class Targets:
         self.site = site or FolderSite()
         self.facts = facts or SiteFacts()
         self._translations: dict[str, dict[str, str]] = {}  # by name without language: pages by language
-        for page in filter(_IN_LANGUAGE.fullmatch, sorted(self._pages)):
+        for page in filter(_IN_LANGUAGE.fullmatch, sorted(self.pages)):
             name, language = _language_of(page)
             self._translations.setdefault(name, {})[language] = page
         # A name without a language means the page that has none, the English one, or the first.
         named = {name: found.get("en", min(found.values())) for name, found in self._translations.items()}
-        named |= {unquote(page): page for page in self._pages if "%" in page}
-        named |= {page.replace("___", "/"): page for page in self._pages if "___" in page}  # of Logseq
-        named |= {page: page for page in self._pages}
+        named |= {unquote(page): page for page in self.pages if "%" in page}
+        named |= {page.replace("___", "/"): page for page in self.pages if "___" in page}  # of Logseq
+        named |= {page: page for page in self.pages}
         self._folded = unique((_fold(name), page) for name, page in named.items())
         paths = [(PurePosixPath(name), page) for name, page in named.items()]
         ends = [(end, page) for path, page in paths for end in _ends(path.with_suffix(""))]
@@ -183,7 +180,7 @@ class Targets:
         if not path:
             return self.led_to(page, self.facts.labels.get(unquote(local.lstrip("#")), page))
         for sign in "?@" if query else "":  # as wget names files: "page.php?id=3.html"
-            if found := self._at(page, f"{path}{sign}{query}"):
+            if found := next(filter(None, self._readings(page, f"{path}{sign}{query}")), None):
                 return self.led_to(page, found)
         return self.resolve(page, path)
 
@@ -195,7 +192,7 @@ class Targets:
             if joined is None:
                 return Led(None, OUT_OF_FOLDER)
             return Led(None, NO_PAGE) if joined in self._others or not joined else Led(joined)
-        if joined not in self._pages or self.facts.dialect in ("hugo", "mkdocs"):
+        if joined not in self.pages or self.facts.dialect in ("hugo", "mkdocs"):
             target = self.translated(page, target)
         return self.led_to(page, target)
 
@@ -222,10 +219,6 @@ class Targets:
     def led_to(self, page: str, target: str) -> Led:
         """A link on `page` to another one, or to itself."""
         return Led(target) if target != page else Led(None, SAME_PAGE)
-
-    def is_page(self, name: str | None) -> bool:
-        """Whether a page has this name."""
-        return name in self._pages
 
     def named(self, page: str, name: str, *, titles: bool = True) -> str | None:
         """The page that a name on `page` means: a path from there or from the root, else the end of one path,
@@ -303,11 +296,11 @@ class Targets:
 
     def find(self, path: str) -> str | None:
         """The page that a path from the root means; None if no page matches."""
-        if path not in self._pages and (addressed := self.facts.addresses.get(path.strip("/").casefold())):
+        if path not in self.pages and (addressed := self.facts.addresses.get(path.strip("/").casefold())):
             return addressed
         candidates = list(self._candidates(path))
         for candidate in candidates:
-            if candidate in self._pages:
+            if candidate in self.pages:
                 return candidate
         return next(filter(None, (self._folded.get(_fold(candidate)) for candidate in candidates)), None)
 

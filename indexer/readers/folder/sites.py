@@ -104,7 +104,8 @@ def _stated_roots(page: str, head: bytes, targets: Targets) -> set[str]:
 
 
 _VERSION = re.compile(
-    r"(?:[a-z]+-|v)?\d+(?:\.\d+)+(?:\.x)?(?:[-_.]?(?:alpha|beta|rc)[\d.]*)?|(?:v|version-)?\d{1,2}(?:\.x)?"
+    r"(?:[a-z]+[-_]|v)?\d+(?:[._]\d+)+(?:\.x)?(?:[-_.]?(?:alpha|beta|rc)[\d.]*)?"
+    r"|(?:v|version-)?\d{1,2}(?:\.x)?(?:-\d+\.(?:x|\d+))?"
     r"|latest|stable|next|current|main|master|dev|nightly|edge|lts",
     re.IGNORECASE,
 )

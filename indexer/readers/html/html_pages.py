@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from html import unescape
 from pathlib import Path, PurePosixPath
@@ -23,7 +23,7 @@ from urllib.parse import quote, urljoin
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from linkseek.indexer.documents import Document, Redirect
+from linkseek.indexer.documents import Document, Link, Redirect
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.folder.folders import PageReader
 from linkseek.indexer.readers.folder.page_layout import Layout
@@ -94,7 +94,8 @@ class HtmlReader(PageReader):
         lost = address.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})
         if not text:
             return [Ignored("empty page"), *dropped(lost)]
-        if _COPY.search(name) and (_of_links(layout, text) or _NO_INDEX.search(source)):
+        linked = sum(link.end - link.start for link in layout.links)
+        if _COPY.search(name) and (2 * linked > len(text) or _NO_INDEX.search(source)):
             return [Ignored("list or copy of other pages")]
         shared = _shared(self) if self.path.is_dir() else Shared()
         stem, written = PurePosixPath(name).stem, _written_title(tree)
@@ -104,7 +105,8 @@ class HtmlReader(PageReader):
         sections = layout.sections_below(title, own)
         title = own.removeprefix(shared.start) or stem
         lost[UNREADABLE, ""] = source.count("\ufffd") - record.payload.count("\ufffd".encode())
-        page, cut = own_text(PageText(text, tuple(layout.links), sections), shared.lines)
+        page = PageText(text, tuple(layout.links), sections)
+        page, cut = own_text(page, shared.lines, self._is_near(name))
         lost.update({(reason, ""): count for reason, count in cut.items()})
         language = _attribute(tree, "html[lang], body[lang]", "lang") or _attribute(tree, "html", "xml:lang")
         metadata = {"language": language} if language else {}
@@ -122,7 +124,14 @@ class HtmlReader(PageReader):
             title, layout = _read(tree, address)
         except InputError:
             return [], []
-        return ends_of(layout.text()), [title, _written_title(tree)]
+        page = PageText(layout.text(), tuple(layout.links))
+        return ends_of(page, self._is_near(name)), [title, _written_title(tree)]
+
+    def _is_near(self, page: str) -> Callable[[Link], bool]:
+        """Whether a link leads to the page before or after, by their names."""
+        order = _order(self) if self.path.is_dir() else {}
+        at = order.get(page, -2)
+        return lambda link: abs(order.get(link.target, at) - at) == 1
 
 
 @lru_cache(maxsize=4)
@@ -132,6 +141,13 @@ def _shared(reader: HtmlReader) -> Shared:
     return shared_by([reader.lines(name, content) for name, content in pages])
 
 
+@lru_cache(maxsize=4)
+def _order(reader: HtmlReader) -> dict[str, int]:
+    """The place of each page among all, with the numbers in their names by value."""
+    names = sorted(reader.targets().pages, key=lambda name: re.sub(r"\d+", lambda n: f"{n[0]:0>9}", name))
+    return {name: place for place, name in enumerate(names)}
+
+
 OUTSIDE = "links outside the main part of a page"
 UNREADABLE = "characters that the encoding of a page does not have"
 _COPY = re.compile(
@@ -139,11 +155,6 @@ _COPY = re.compile(
     re.I,
 )
 _NO_INDEX = re.compile(r"""<meta\s[^<>]*\brobots\b[^<>]*\bnoindex\b|<title>[^<>]*\bnot found\b""", re.I)
-
-
-def _of_links(layout: Layout, text: str) -> bool:
-    """Whether most of a text is links."""
-    return 2 * sum(link.end - link.start for link in layout.links) > len(text)
 
 
 _PANEL = re.compile(r"<!--\s*(End of |)Navigation Panel\s*-->")  # of LaTeX2HTML
@@ -245,7 +256,7 @@ class _Address(PageLinks):
 
     def _page(self, led: Led) -> str | None:
         """The target, if it is a page."""
-        return led.target if self.targets.is_page(led.target) else None
+        return led.target if led.target in self.targets.pages else None
 
     def lead(self, href: str) -> Led:
         """Where the address of a link leads, without line breaks, as browsers read it."""

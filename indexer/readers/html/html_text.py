@@ -13,7 +13,6 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -139,26 +138,23 @@ def parse_html(source: str) -> LexborHTMLParser:
     return LexborHTMLParser(_FORMATTING.sub(r"\1:", source))
 
 
-@cache
-def _selectors(*, everything: bool) -> str:
-    """The elements to drop, as one selector; with `everything`, only invisible ones."""
-    named = _DATA["dropped"]
-    return ", ".join(chain(*([named["invisible"]] if everything else named.values())))
+_INVISIBLE = ", ".join(_DATA["dropped"]["invisible"])
+_DROPPED = ", ".join(chain(*_DATA["dropped"].values()))
 
 
 def without(root: LexborNode, *, everything: bool) -> frozenset[int]:
     """The `mem_id` of each element to drop below `root`; with `everything`, only of invisible ones."""
-    return frozenset(node.mem_id for node in root.css(_selectors(everything=everything)))
+    return frozenset(node.mem_id for node in root.css(_INVISIBLE if everything else _DROPPED))
 
 
 _LINKS = "a[href], area[href]"
 _NOTES = "note tip caution warning important danger hint alert admonition example figure sidebar".split()
 _NOTE = (
-    ":is(div, aside, blockquote, section):is([class*='callout' i], "
+    ":is(div, aside, blockquote, section):is([class*='callout' i], [role='alert'], [role='note'], "
     f"{', '.join(f'[class~={name} i]' for name in _NOTES)})"
 )
 _LABELS = (
-    f"[class*='tab'] > label, {_NOTE} > :is(h3, h4, h5, h6), "
+    f"[class*='tab'] > label, {_NOTE} > :is(h2, h3, h4, h5, h6), "
     f"{_NOTE} :is(.title, [class*='header']) > :is(h2, h3, h4, h5, h6)"
 )
 """Names of tabs, notes and figures, which are lines of text."""

@@ -2,8 +2,9 @@
 
 Generators write them without any mark in the markup. Older ones (makeinfo, texi2html, LaTeX2HTML) write
 "Next: Pumps, Previous: Water, Up: Tools [Contents]" as text and links: a line is one of them if nothing but
-links and such labels stands in it. Menus, footers and notices are found by comparing the pages of a folder,
-and cut off only where nothing else comes before or after them.
+links and such labels stands in it. In any language, it is one if most pages have it, but for the texts of
+links that lead to the page before or after. Menus, footers and notices are found by comparing the pages of a
+folder, and cut off only where nothing else comes before or after them.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, chain, repeat
 from typing import NamedTuple
 
 from linkseek.indexer.documents import Link
 from linkseek.indexer.readers.html.html_text import navigation_pattern
-from linkseek.indexer.wikitext.edits import Edit, PageText, Span
+from linkseek.indexer.wikitext.edits import Edit, PageText, Span, cut
 
 SAMPLE = 40
 """Pages that are compared."""
@@ -26,14 +27,28 @@ HIDDEN = "links in navigation, controls or hidden elements"
 REPEATED = "lines that stand on most pages"
 LINKS = "links in lines that stand on most pages"
 _FEWEST = 10  # pages; of fewer, most lines may be alike by chance
+_FEWEST_WHOLE = 6  # of which all have a line
 _FEWEST_TITLES = 3
 _LINES = 12  # at each end
+_NEAR = "\ufdd3"
+"""In the place of a link to the page before or after."""
 
 
-def ends_of(text: str) -> list[str]:
-    """The lines at the start and the end of a page."""
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    return lines if len(lines) <= 2 * _LINES else lines[:_LINES] + lines[-_LINES:]
+Chosen = Callable[[Link], bool]
+
+
+def ends_of(page: PageText, is_near: Chosen) -> list[str]:
+    """The lines at the start and the end of a page; those with links to its neighbours also with `_NEAR`."""
+    ends = [pair for pair in zip(_lines(page), _lines(page, is_near), strict=True) if pair[0]]
+    ends = ends if len(ends) <= 2 * _LINES else ends[:_LINES] + ends[-_LINES:]
+    return [*chain(*map(set, ends))]
+
+
+def _lines(page: PageText, chosen: Chosen = lambda link: False) -> list[str]:
+    """The lines of a page, with `_NEAR` for the texts of the chosen links."""
+    spans = [(link.start, link.end) for link in page.links if chosen(link)]
+    spans = [span for span in spans if "\n" not in page.text[slice(*span)]]
+    return [line.strip() for line in cut(page.text, spans, _NEAR).split("\n")]
 
 
 class Shared(NamedTuple):
@@ -44,26 +59,26 @@ class Shared(NamedTuple):
     start: str = ""
 
 
+_WORD = re.compile(r"\w")
 _START = re.compile(r".*?\s[-–—|:·•»›/]+\s+")
 
 
 def shared_by(pages: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Shared:
     """What more than half of the pages share, given lines and titles of each."""
-    lines, titles = (_of_most([of[kind] for of in pages]) for kind in (0, 1))
     starts = [[match[0]] for _, named in pages if named and (match := _START.match(named[0]))]
-    [start, *_] = sorted(_of_most(starts, len(pages)), key=len) or [""]
-    return Shared(lines if len(pages) >= _FEWEST else frozenset(), titles, start)
+    size = len(pages)
+    lines, titles, starting = (
+        {one: n for one, n in Counter(chain(*map(set, of))).items() if 2 * n > size >= _FEWEST_TITLES}
+        for of in ([lines for lines, _ in pages], [titles for _, titles in pages], starts)
+    )
+    whole = _FEWEST_WHOLE if all(len(lines) > 1 for lines, _ in pages) else _FEWEST  # with others
+    common = [one for one, n in lines.items() if _NEAR in one or size >= (whole if n == size else _FEWEST)]
+    return Shared(frozenset(common), frozenset(titles), min(starting, key=len, default=""))
 
 
-def _of_most(pages: Sequence[Sequence[str]], of: int = 0) -> frozenset[str]:
-    counts = Counter(line for lines in pages for line in set(lines))
-    of = of or len(pages)
-    return frozenset(line for line, count in counts.items() if 2 * count > of >= _FEWEST_TITLES)
-
-
-def own_text(page: PageText, common: frozenset[str]) -> tuple[PageText, Counter[str]]:
+def own_text(page: PageText, common: frozenset[str], is_near: Chosen) -> tuple[PageText, Counter[str]]:
     """A page without navigation and lines that most pages share; how many of each it lost, by reason."""
-    shown = _without(page, _navigation_lines(page))
+    shown = _without(page, _navigation_lines(page, common, is_near))
     repeated = _repeated_lines(shown.text, common)
     own = _without(shown, repeated)
     links = [len(one.links) for one in (page, shown, own)]
@@ -108,10 +123,10 @@ _LABELLED, _LABEL, _MARK, _NEIGHBOUR = (
 _LONGEST = 500  # characters of such a line
 
 
-def _navigation_lines(page: PageText) -> list[Span]:
+def _navigation_lines(page: PageText, common: frozenset[str], is_near: Chosen) -> list[Span]:
     """The lines of navigation: those with a label before each link, and rows of marks such as [ < ] [ Up ].
 
-    One link or label is enough at the ends of a page, and next to another such line.
+    One link or label is enough at the ends of a page, and next to another such line, as is a common line.
     """
     text, links, _ = page
     if not _NEIGHBOUR.search(text) and not links:
@@ -119,8 +134,9 @@ def _navigation_lines(page: PageText) -> list[Span]:
     starts = [link.start for link in links]
     lines = [span for span in _line_spans(text) if text[slice(*span)].strip()]
     counts = [
-        _count_navigation(text, start, end, links[bisect_left(starts, start) : bisect_left(starts, end)])
-        for start, end in lines
+        2 * bool(near)
+        or _count_navigation(text, start, end, links[bisect_left(starts, start) : bisect_left(starts, end)])
+        for (start, end), near in zip(lines, _near_lines(page, common, is_near), strict=False)
     ]
     around = [0, *counts, 0]
     return [
@@ -129,7 +145,16 @@ def _navigation_lines(page: PageText) -> list[Span]:
         if count > 1
         or (count and n in (0, len(lines) - 1))
         or (count > 0 and max(around[n], around[n + 2]) > 0)
+        or (max(around[n], around[n + 2]) > 1 and text[slice(*span)].strip() in common)
     ]
+
+
+def _near_lines(page: PageText, common: frozenset[str], is_near: Chosen) -> Iterable[object]:
+    """Of each line, whether most pages have it but for links to neighbours, which the first page lacks."""
+    if not (marked := {line for line in common if _NEAR in line}):
+        return repeat(False)
+    forms = zip(_lines(page, is_near), _lines(page, lambda link: True), strict=True)
+    return [near in marked or (_WORD.search(all_) and all_ in marked) for near, all_ in forms if near]
 
 
 def _count_navigation(text: str, start: int, end: int, links: Sequence[Link]) -> int:

@@ -127,7 +127,7 @@ def addresses_of(page: str, front: dict[Any, Any]) -> Iterator[str]:
         values = front.get(name)
         for value in values if isinstance(values, list) else [values]:
             written = as_text(value).partition("#")[0].strip()
-            if written and "://" not in written and ":" not in written:
+            if written and (":" not in written or (name.startswith("alias") and "://" not in written)):
                 address = climb(page, written).strip("/")
                 yield address
                 if name == "slug" and bare.endswith("/index"):  # of Hugo's bundles: the folder's name

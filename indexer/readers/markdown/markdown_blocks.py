@@ -95,10 +95,6 @@ def without_indents(lines: list[str]) -> list[str]:
     return lines
 
 
-def _indent(line: str) -> int:
-    return len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
-
-
 def _options(lines: list[str]) -> dict[str, str]:
     """The options of a directive, ":link: guide", at the start of its lines: as many as there are lines."""
     options: dict[str, str] = {}
@@ -143,7 +139,7 @@ def _end_of_indented(lines: list[str], at: int, indent: int) -> int:
     for place in range(at, len(lines)):
         if not lines[place].strip():
             continue
-        if _indent(lines[place]) < indent:
+        if lines[place].expandtabs(4)[:indent].strip():
             break
         end = place + 1
     for place in range(at, end):

@@ -12,10 +12,8 @@ Logseq, VitePress and MDN.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Set
-from functools import lru_cache
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 from linkseek.indexer.readers.folder.page_targets import LABEL
 from linkseek.indexer.readers.markdown.markdown_blocks import shown_blocks, without_indents
@@ -42,13 +40,12 @@ _OPENING = re.compile(
 
 def dialect_of(folder: Path, names: Iterable[str]) -> str:
     """The dialect that the files of a folder show; empty if no dialect is recognised."""
-    listed = set(names)
-    for dialect, names in DIALECTS["configs"].items():
-        if any(name in listed or f"docs/{name}" in listed or (folder / name).is_file() for name in names):
+    for dialect, configs in DIALECTS["configs"].items():
+        if any((folder / below / name).is_file() for name in configs for below in ("", "docs")):
             return str(dialect)
     if any((above / ".obsidian").is_dir() for above in (folder.absolute(), *folder.absolute().parents[:2])):
         return "obsidian"
-    tops = {name.partition("/")[0] for name in listed}
+    tops = {name.partition("/")[0] for name in names}
     return "logseq" if {"pages", "journals"} <= tops else ""
 
 
@@ -124,72 +121,49 @@ def _name(written: str) -> str:
     return " ".join(written.casefold().split())
 
 
-@lru_cache(maxsize=1)
-def _defined(text: str) -> frozenset[str]:
-    return frozenset(map(_name, re.findall(r"^ {0,3}\[([^\[\]\n]+)\]:", text, re.MULTILINE)))
-
-
 _REFERENCE = re.compile(r"(?<![!\]\\\w])\[([^\[\]\n]+)\]\[([^\[\]\n]*)\]")
 
 
 def _references(text: str, dialect: str, dropped: Dropped, anchors: Container[str]) -> str:
     """The text with [text][name] that no line defines as a link to the only heading of that name."""
+    if "][" not in text:
+        return text
+    defined = {*map(_name, re.findall(r"^ {0,3}\[([^\[\]\n]+)\]:", text, re.MULTILINE))}
 
     def reference(match: re.Match[str]) -> str:
         name = match[2] or match[1]
-        if _name(name) in _defined(text):
+        if _name(name) in defined:
             return match[0]
         if (slug := name.strip("`").lower().replace(" ", "-")) in anchors:
             return f"[{match[1]}](<{LABEL}{slug}>)"
         dropped[TAGS, ""] += dialect == "mkdocs"  # an entry that mkdocstrings makes
         return match[1] if dialect == "mkdocs" else match[0]
 
-    return _REFERENCE.sub(reference, text) if "][" in text else text
+    return _REFERENCE.sub(reference, text)
 
 
-_IN_BRACES = r"\{(?:P|\{(?:P|\{P{0,999}\}){0,999}\}){1,999}\}"  # without a blank line
-_BRACES = _IN_BRACES.replace("P", r"(?!\n[ \t]*\n)[^{}]")
-_CODELESS = _IN_BRACES.replace("P", r"(?:(?!\n[ \t]*\n)[^{}\ufdd0])")
-_EXPRESSION = re.compile(rf"\s+(?:[\w:.-]+=)?{_BRACES}")
+_EXPRESSION = re.compile(DIALECTS["expression"])
 _SHOWN_BY: dict[str, Callable[[re.Match[str]], str]] = {
     "tag": _tag,
     "component": _component,
     "keys": _keys,
     "escaped": lambda match: re.sub(r"(?=[^\w\s])", r"\\", match[2]),
 }
-
-
-class _Rule(NamedTuple):
-    """A rule of `dialects.toml`."""
-
-    pattern: re.Pattern[str]
-    dialects: Set[str]
-    shown: str | Callable[[re.Match[str]], str]
-    reason: str
-    name: str
-
-    @classmethod
-    def of(cls, *, pattern: str, dialects: str = "", shown: str = "", by: str = "", **values: str) -> _Rule:
-        """From its table."""
-        flags = re.RegexFlag(sum(re.RegexFlag[flag.upper()] for flag in values.get("flags", "m")))
-        compiled = re.compile(pattern.replace("BRACES", _BRACES).replace("CODELESS", _CODELESS), flags)
-        named = values.get("reason", ""), values.get("name", "")
-        return cls(compiled, {*dialects.split()}, _SHOWN_BY.get(by, shown), *named)
-
-
-_RULES = [_Rule.of(**table) for table in DIALECTS["rules"]]
+_RULES: list[tuple[re.Pattern[str], dict[str, str]]] = [
+    (re.compile(f"(?{rule.get('flags', 'm')}){rule['pattern']}"), rule) for rule in DIALECTS["rules"]
+]
 
 
 def _text(text: str, dialect: str, dropped: Dropped) -> str:
     dialects = {dialect or "none", "" if dialect or "[[" not in text else "wiki"}
-    for rule in _RULES:
-        if rule.dialects and rule.dialects.isdisjoint(dialects):
+    for pattern, rule in _RULES:
+        if "dialects" in rule and dialects.isdisjoint(rule["dialects"].split()):
             continue
 
-        def change(match: re.Match[str], rule: _Rule = rule) -> str:
-            instead = match.expand(rule.shown) if isinstance(rule.shown, str) else rule.shown(match)
-            dropped[rule.reason, rule.name] += bool(rule.reason) and instead != match[0]
+        def change(match: re.Match[str], rule: dict[str, str] = rule) -> str:
+            instead = _SHOWN_BY[rule["by"]](match) if "by" in rule else match.expand(rule.get("shown", ""))
+            dropped[rule.get("reason", ""), rule.get("name", "")] += "reason" in rule and instead != match[0]
             return instead
 
-        text = rule.pattern.sub(change, text)
+        text = pattern.sub(change, text)
     return without_tags(text, dialect, dropped)

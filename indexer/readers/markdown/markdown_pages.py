@@ -35,7 +35,7 @@ from linkseek.indexer.readers.markdown.front_matter import (
     split_front_matter,
     without_front_matter,
 )
-from linkseek.indexer.readers.markdown.markdown_dialects import OF_MDX, dialect_of, to_commonmark
+from linkseek.indexer.readers.markdown.markdown_dialects import dialect_of, to_commonmark
 from linkseek.indexer.readers.markdown.markdown_tags import TAGS, Dropped
 from linkseek.indexer.readers.markdown.markdown_text import MarkdownLinks, render_markdown, slug_of
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
@@ -74,7 +74,7 @@ class MarkdownReader(PageReader):
             heading = _HEADING.search(source)
             facts.titles[name] = title or (heading[1] if heading else "")
             keys |= {(key, name) for key in [*_KEY.findall(source[:_START]), *filter(None, own)]}
-            anchors += {(slug_of(heading), name) for heading in _ANY_HEADING.findall(source)}
+            anchors += {(slug_of(heading, dialect), name) for heading in _ANY_HEADING.findall(source)}
             for address in addresses:
                 facts.addresses.setdefault(address.casefold(), name)
             labels = {label or named: text for label, named, text in _LABEL.findall(source)}
@@ -121,7 +121,7 @@ class MarkdownReader(PageReader):
             stem = unquote(stem.replace("___", "/"))
         layout = Layout()
         links = MarkdownLinks(name, targets)
-        render_markdown(source, layout, links, of_mdx=dialect in OF_MDX)
+        render_markdown(source, layout, links, dialect)
         text = layout.text()
         lost += links.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})
         notes = [*outcomes, *dropped(lost)]
@@ -215,7 +215,7 @@ def with_includes(
     """
 
     def included(match: re.Match[str]) -> str:
-        path, *selected = (match[2].split() or [""])[0].split(":")
+        path, *selected = re.sub(r"\s.*" if match[1][:4] == "play" else r"\s+\Z", "", match[2]).split(":")
         inside = climb(page, path)
         file = folder / inside
         if match[1] != "title" and depth < _DEEPEST and path and is_inside(folder, file) and file.is_file():

@@ -93,8 +93,6 @@ def without_tags(text: str, dialect: str, dropped: Dropped) -> str:
         if name in _OF_ADDRESSES:
             written = values.get("path") or values.get("") or match["written"].strip().removeprefix("path=")
             return _OF_ADDRESSES[name].format(written).replace("//", "/") if _in_address(match) else ""
-        if name == "post_link":
-            return f"[{values.get('', '')}](<{match['written'].split()[0]}>)"
         liquid = not match[0].startswith("{{")
         if match["end"] or (liquid and name.startswith("end")):
             return ""

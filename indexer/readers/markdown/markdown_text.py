@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import PurePosixPath
+from unicodedata import normalize
 from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
@@ -26,6 +27,8 @@ from mdit_py_plugins.footnote import footnote_plugin
 from linkseek.indexer.readers.folder.page_layout import Layout
 from linkseek.indexer.readers.folder.page_targets import LABEL, NO_PAGE, Led, PageLinks
 from linkseek.indexer.readers.html.html_text import parse_html, render, without
+from linkseek.indexer.readers.markdown.markdown_dialects import OF_MDX
+from linkseek.indexer.readers.markdown.markdown_tags import DIALECTS
 from linkseek.indexer.readers.reader import damaged
 from linkseek.indexer.wikitext.link_targets import SAME_PAGE
 
@@ -58,19 +61,14 @@ class MarkdownLinks(PageLinks):
         for address, text in ((right, left), (left, right or left)):
             if _WEB.match(address):  # of GitHub's wikis
                 return self.address(address), text
-        if _NOTE.match(right) and not _NOTE.match(left):
-            left, right = right, left
-        shown_left = _NOTE.sub("", left)
-        both = ((left, right or shown_left), (right, shown_left))
         for titles in (False, True):
-            for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
-                written = _NOTE.sub("", name).partition("#")[0].strip()
-                if page := self.targets.named(self.page, written, titles=titles):
+            for written, anchor in ((left, right or left), (right, left)):
+                if page := self.targets.named(self.page, written.partition("#")[0].strip(), titles=titles):
                     return self.counted(self.targets.led_to(self.page, page)), anchor
-        name = shown_left.partition("#")[0].strip()
+        name = left.partition("#")[0].strip()
         if _FILE.search(name):
-            return self.counted(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or shown_left
-        return self.counted(Led(name) if name else Led(None, SAME_PAGE)), right or shown_left
+            return self.counted(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or left
+        return self.counted(Led(name) if name else Led(None, SAME_PAGE)), right or left
 
 
 _OWN_SCHEME = re.compile(r"(?:project|path):", re.I)  # of MyST
@@ -79,7 +77,6 @@ _ROOT = re.compile(r"\A(?:(?:~|@|@site(?:/docs(?=/docs/))?)(?=/)|%7[BC]\w+%7[DC]
 _WEB = re.compile(r"https?://|mailto:", re.I)
 _FILE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|bmp|avif|pdf|mp[34]|webm|mov|wav|zip|canvas)$", re.I)
 _OF_PICTURE = re.compile(r"(?:alt|width|height|align|frame|float)\b")  # of GitHub's wikis
-_NOTE = re.compile(r"(?!https?:)[a-z]+://[^/]*/", re.IGNORECASE)  # of a note in another vault
 
 
 @cache
@@ -111,12 +108,13 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def render_markdown(source: str, layout: Layout, links: MarkdownLinks, *, of_mdx: bool = False) -> None:
+def render_markdown(source: str, layout: Layout, links: MarkdownLinks, dialect: str = "") -> None:
     """Add the text of a page without front matter, as the HTML that CommonMark makes of it.
 
-    of_mdx: whether elements hold Markdown, and lines with four spaces before them are no code.
+    In MDX, elements hold Markdown, and lines with four spaces before them are no code.
     Raises `InputError` for blocks nested so deep that the parser would drop their content.
     """
+    of_mdx = dialect in OF_MDX
     parser = _parser(of_mdx)
     tokens = parser.parse(source)
     if any(token.level >= _DEEPEST - 1 for token in tokens):
@@ -124,7 +122,7 @@ def render_markdown(source: str, layout: Layout, links: MarkdownLinks, *, of_mdx
     anchors = Counter[str]()
     for at, token in enumerate(tokens):
         if token.type == "heading_open":
-            token.attrs = {"id": _anchor(tokens[at + 1].content, anchors)}
+            token.attrs = {"id": _anchor(tokens[at + 1].content, anchors, dialect)}
         elif token.type == "inline":
             children = token.children or []
             if children and at > 1 and tokens[at - 2].type in ("list_item_open", "blockquote_open"):
@@ -185,19 +183,24 @@ _MARK = re.compile(
 )  # "[x]" or "[-]" of a task, "[!note]-" of an alert
 
 
-def slug_of(heading: str) -> str:
-    """The words of a heading as its anchor, as GitHub and most site generators make it."""
+def slug_of(heading: str, dialect: str = "") -> str:
+    """The words of a heading as its anchor, as the generator of a dialect makes it; else as GitHub."""
     if named := _NAMED.search(heading):
         return named[1]
-    words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1\2", _ATTRIBUTES.sub("", heading)).strip().lower())
-    return words.replace(" ", "-")
+    rules = DIALECTS["slugs"].get(dialect) or DIALECTS["slugs"]["github"]
+    slug = _MARKUP.sub(r"\1\2", _ATTRIBUTES.sub("", heading)).strip().lower()
+    slug = normalize(rules["form"], slug)
+    for pattern, instead in rules["edits"]:
+        slug = re.sub(pattern, instead, slug)
+    return str(slug)
 
 
-def _anchor(heading: str, before: Counter[str]) -> str:
+def _anchor(heading: str, before: Counter[str], dialect: str) -> str:
     """The anchor of a heading. before: earlier anchors, whose words get a number where they come again."""
-    slug = slug_of(heading)
+    slug = slug_of(heading, dialect)
     before[slug] += not _NAMED.search(heading)
-    return slug if before[slug] < 2 else f"{slug}-{before[slug] - 1}"
+    again, sign = before[slug] - bool(slug or dialect != "mkdocs"), "_" if dialect == "mkdocs" else "-"
+    return f"{slug}{sign}{again}" if again > 0 else slug
 
 
 _NAMED = re.compile(r"\{:?[^{}]*#([\w-]+)[^{}]*\}\s*\Z")

@@ -52,7 +52,7 @@ def test_entries_are_those_of_the_whole(value: Any, size: int, ascii_: bool, ind
     else:
         assert [json.loads(b"{%b}" % entry) for entry in found] == [{k: v} for k, v in value.items()]
     if isinstance(value, dict):
-        assert first_keys(data) == {json.dumps(key, ensure_ascii=ascii_).encode() for key in value}
+        assert first_keys(data) == {json.dumps(key, ensure_ascii=ascii_)[1:-1] for key in value}
 
 
 def test_what_is_broken_inside_is_cut_out_all_the_same() -> None:
@@ -114,13 +114,13 @@ def test_memory_is_that_of_an_entry() -> None:
 @pytest.mark.parametrize(
     ("head", "keys"),
     [
-        (b' \xef\xbb\xbf{"a": 1, "b" : {"c": [{"d": 2}]}, "e": ":"}\n{"f": 1}', {b'"a"', b'"b"', b'"e"'}),
-        (b'{"a": "b\\": {", "c": "cut off \\"d\\": 1', {b'"a"', b'"c"'}),
-        (b'{"a": {"b": 1', {b'"a"'}),
-        (b'[{"a": 1}]', set()),
+        (b' \xef\xbb\xbf{"a": 1, "b" : {"c": [{"d": 2}]}, "e": ":"}\n{"f": 1}', {"a", "b", "e"}),
+        (b'{"a": "b\\": {", "c": "cut off \\"d\\": 1', {"a", "c"}),
+        (b'{"a": {"b": 1', {"a"}),
+        (b'[{"a": 1}]', {"a"}),
         (b'"a": 1', set()),
         (b"", set()),
     ],
 )
-def test_first_keys(head: bytes, keys: set[bytes]) -> None:
+def test_first_keys(head: bytes, keys: set[str]) -> None:
     assert first_keys(head) == keys
