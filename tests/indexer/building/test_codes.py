@@ -21,7 +21,6 @@ from linkseek.indexer.encoding.shards import TokenShards, open_shards
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
 from linkseek.indexer.readers.formats import open_reader
-from linkseek.indexer.search import lucene_index
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.models.scoring import LateScorer
 from linkseek.retriever.models.coded import CodedEncoder
@@ -177,7 +176,7 @@ def assert_sums_of_products(opened: OpenIndex, most: int = 0) -> None:
 
 def test_a_sparse_pipeline_ranks_by_sums_of_products(index, tmp_path, corpus, models, monkeypatch):
     assert_sums_of_products(OpenIndex.open(index))
-    monkeypatch.setattr(lucene_index, "_SKIPPING_TERMS", 0)  # questions of many terms
+    monkeypatch.setattr("linkseek.indexer.search.lucene_index._SKIPPING_TERMS", 0)  # questions of many terms
     assert_sums_of_products(OpenIndex.open(index))
     small = build(tmp_path / "index", corpus, models, sparse_terms=5)
     part = OpenIndex.open(small).parts.sparse["masked"]
