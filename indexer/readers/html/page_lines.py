@@ -71,8 +71,9 @@ def shared_by(pages: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Shared:
         {one: n for one, n in Counter(chain(*map(set, of))).items() if 2 * n > size >= _FEWEST_TITLES}
         for of in ([lines for lines, _ in pages], [titles for _, titles in pages], starts)
     )
-    whole = _FEWEST_WHOLE if all(len(lines) > 1 for lines, _ in pages) else _FEWEST  # with others
-    common = [one for one, n in lines.items() if _NEAR in one or size >= (whole if n == size else _FEWEST)]
+    alike = 2 * sum(lines.keys() >= {*of} for of, _ in pages) >= size  # without lines of their own
+    sure = [one for one, n in lines.items() if not alike and (_NEAR in one or n == size >= _FEWEST_WHOLE)]
+    common = lines if size >= _FEWEST else sure
     return Shared(frozenset(common), frozenset(titles), min(starting, key=len, default=""))
 
 

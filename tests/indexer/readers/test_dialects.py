@@ -580,3 +580,21 @@ def test_names_of_notes_and_ends_of_front_matter(tmp_path: Path) -> None:
     assert corpus.links("home.md") == [("First", "n/One.md"), ("c", "p.md")]
     assert corpus.documents["home.md"].text.endswith("{{ kept }}")
     assert {corpus.documents[name].text for name in ("p.md", "w.md")} == {"body"}
+
+
+@pytest.mark.parametrize(
+    ("config", "heading", "anchor"),
+    [("mkdocs.yml", "Què és – això", "que-es-aixo"), ("x.yml", "Café & thé", "café--thé"),
+     (".vitepress/config.mts", "1. Où est-ce ?", "_1-ou-est-ce")],
+)  # fmt: skip
+def test_anchors_are_those_of_the_generator(config: str, heading: str, anchor: str, tmp_path: Path) -> None:
+    corpus = Corpus(tmp_path / "docs", {config: "", "a.md": f"# A\n\nx\n\n## {heading}\n\ny"})
+    assert [section.anchor for section in corpus.documents["a.md"].sections] == [anchor]
+
+
+def test_links_to_neighbours_are_navigation_in_any_language(tmp_path: Path) -> None:
+    pages = {
+        f"{n}.html": html(f"<p>Следующее: <a href={n + 1}.html>T {n}</a></p><p>Body {n}") for n in range(5)
+    }
+    corpus = Corpus(tmp_path / "docs", pages)
+    assert [page.text for page in corpus.documents.values()] == [f"Body {n}" for n in range(5)]
