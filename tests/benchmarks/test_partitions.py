@@ -1,7 +1,5 @@
 """The benchmark of partitions, here and on a Ray cluster."""
 
-from __future__ import annotations
-
 import json
 
 from benchmarks import partitions

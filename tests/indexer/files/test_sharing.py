@@ -1,7 +1,5 @@
 """Permissions of files that libraries wrote for one user alone."""
 
-from __future__ import annotations
-
 import os
 import stat
 

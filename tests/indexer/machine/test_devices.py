@@ -1,7 +1,5 @@
 """The memory that a process may use, by the limits of its control groups and its own."""
 
-from __future__ import annotations
-
 import resource
 
 import pytest

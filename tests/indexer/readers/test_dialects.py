@@ -593,8 +593,6 @@ def test_anchors_are_those_of_the_generator(config: str, heading: str, anchor: s
 
 
 def test_links_to_neighbours_are_navigation_in_any_language(tmp_path: Path) -> None:
-    pages = {
-        f"{n}.html": html(f"<p>Следующее: <a href={n + 1}.html>T {n}</a></p><p>Body {n}") for n in range(5)
-    }
-    corpus = Corpus(tmp_path / "docs", pages)
+    body = "<p>Следующее: <a href={}.html>T {}</a></p><p>Body {}"
+    corpus = Corpus(tmp_path / "docs", {f"{n}.html": html(body.format(n + 1, n, n)) for n in range(5)})
     assert [page.text for page in corpus.documents.values()] == [f"Body {n}" for n in range(5)]
