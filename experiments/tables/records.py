@@ -28,7 +28,7 @@ from linkseek.app.evaluation.provenance import revision
 from linkseek.app.report import text
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.text import nearest
-from linkseek.indexer.store.artifacts import read_json, write_json
+from linkseek.indexer.store.artifacts import kind_and_name, read_json, write_json
 
 RECORDS = Path(__file__).parents[1] / "records"
 
@@ -120,8 +120,11 @@ def _names(value: Any) -> Any:
 
 
 def _name(value: Any) -> Any:
-    is_path = isinstance(value, str) and (value.startswith(_HOME) or Path(value).is_absolute())
-    return Path(value).name if is_path else value
+    if not isinstance(value, str):
+        return value
+    path = kind_and_name(value)[1]
+    is_path = path.startswith(_HOME) or Path(path).is_absolute()
+    return value.removesuffix(path) + Path(path).name if is_path else value
 
 
 def _argument(word: str) -> str:

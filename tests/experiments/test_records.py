@@ -121,7 +121,7 @@ def test_a_record_names_no_folder_of_the_machine():
                     "command": "experiments x --data \"$HOME\"/d --index='/secret/index b' --seeds 1",
                     "index": {"path": "~/secret/i", "manifest_sha256": "x", "parts_sha256": {"dense": "y"}},
                     "files": {"experiment": {"path": f"{home}/secret/x.toml", "sha256": "z"}},
-                    "models": {"/secret/model": {"sha256": "m"}},
+                    "models": {"/secret/model": {"sha256": "m"}, "late:/secret/x": {}},
                 }
             },
         }
@@ -135,7 +135,7 @@ def test_a_record_names_no_folder_of_the_machine():
     assert record["title"] == "a / b"
     assert record["rows"][0]["cells"][0]["reason"] == "q.gz: no such file; expected a/b"
     assert (origin["index"]["path"], origin["files"]["experiment"]["path"]) == ("i", "x.toml")
-    assert origin["models"] == {"model": {"sha256": "m"}}
+    assert origin["models"] == {"model": {"sha256": "m"}, "late:x": {}}
 
 
 def test_figures_of_docs_are_those_of_their_records() -> None:
