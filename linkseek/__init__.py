@@ -6,7 +6,8 @@
 
 The names in `__all__` and those of `linkseek.plugins` and `linkseek.testing` are public; everything in
 `linkseek.app`, `.indexer`, `.reranker` and `.retriever` is internal. Any import from Linkseek runs this file
-first, so its functions import what they need. An error that a caller can avoid is a `LinkseekError`.
+first, so its functions import what they need. An error that a caller can avoid is a `LinkseekError` with a
+message and a hint.
 """
 
 from __future__ import annotations

@@ -142,16 +142,24 @@ def _references(text: str, dialect: str, dropped: Dropped, anchors: Container[st
     return _REFERENCE.sub(reference, text)
 
 
-_EXPRESSION = re.compile(DIALECTS["expression"])
+_IN_BRACES = r"\{(?:P|\{(?:P|\{P{0,999}\}){0,999}\}){1,999}\}"  # without a blank line
+_BRACES = _IN_BRACES.replace("P", r"(?!\n[ \t]*\n)[^{}]")
+_CODELESS = _IN_BRACES.replace("P", r"(?:(?!\n[ \t]*\n)[^{}\ufdd0])")
+_EXPRESSION = re.compile(rf"\s+(?:[\w:.-]+=)?{_BRACES}")
 _SHOWN_BY: dict[str, Callable[[re.Match[str]], str]] = {
     "tag": _tag,
     "component": _component,
     "keys": _keys,
     "escaped": lambda match: re.sub(r"(?=[^\w\s])", r"\\", match[2]),
 }
-_RULES: list[tuple[re.Pattern[str], dict[str, str]]] = [
-    (re.compile(f"(?{rule.get('flags', 'm')}){rule['pattern']}"), rule) for rule in DIALECTS["rules"]
-]
+
+
+def _pattern(rule: dict[str, str]) -> re.Pattern[str]:
+    written = rule["pattern"].replace("BRACES", _BRACES).replace("CODELESS", _CODELESS)
+    return re.compile(f"(?{rule.get('flags', 'm')}){written}")
+
+
+_RULES = [(_pattern(rule), rule) for rule in DIALECTS["rules"]]
 
 
 def _text(text: str, dialect: str, dropped: Dropped) -> str:
