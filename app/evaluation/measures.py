@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from linkseek.app.evaluation.judgements import relevant_results
 from linkseek.app.evaluation.own_measures import OWN, Needs, OwnMeasure, own_measure, own_names
 from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.plugins import load_plugins
 from linkseek.indexer.program.text import nearest
 from linkseek.retriever.ranking import Query, Ranking
 
@@ -82,6 +83,7 @@ class Values:
 
 def parse_measure(name: str) -> Measure:
     """A measure from its name. Raises `UsageError` if it is unknown or cannot be computed here."""
+    load_plugins()
     if found := own_measure(name):
         own, own_cutoff = found
         return Measure(name, own_cutoff, own.needs, own=own)

@@ -19,23 +19,23 @@ HLP = {"River_0": {"text": "A <SOE> lake <EOE> .", "mentions": ["lake"], "linkou
 
 
 LISTED = """
+from linkseek.app.evaluation.measures import parse_measure
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.reranker.kinds import kind_named
 
-def is_known(name):
+def is_known(name, find):
     try:
-        return kind_named(name) is not None
-    except ValueError:
+        return find(name) is not None
+    except Exception:
         return False
 
-print("hlp" in all_readers(), "harp" in all_readers(), is_known("knrm"), "jsonl" in all_readers())
+finds = {"hlp": all_readers().get, "knrm": kind_named, "LETOR-nDCG@1": parse_measure}
+print(*(name for name, find in finds.items() if is_known(name, find)))
 """
 
 
-@pytest.mark.parametrize(
-    ("plugins", "known"), [("", "False False False True"), (" experiments,", "True True True True")]
-)
-def test_formats_and_rerankers_of_the_papers_come_by_the_plug_in_alone(plugins, known):
+@pytest.mark.parametrize(("plugins", "known"), [("", ""), (" experiments,", "hlp knrm LETOR-nDCG@1")])
+def test_formats_rerankers_and_measures_of_the_papers_come_by_the_plug_in_alone(plugins, known):
     done = python("-c", LISTED, LINKSEEK_PLUGINS=plugins)
     assert done.stdout.strip() == known, done.stderr
 
