@@ -90,7 +90,7 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
     elif path.is_dir():
         others = unread_texts(path, [entry.name for entry in list_folder(path)], lambda name: False)
         problem = f"no format is known for this folder (it holds {suffixes_in_words(folder_suffixes(path))})"
-        hint = f"{how_to_convert(others)} {hint}".lstrip()
+        hint = f"{how_to_convert(kind for _, kind in others)} {hint}".lstrip()
     else:
         kind = kind_of(path.name, head) or _UNKNOWN
         problem, hint = f"{kind}, which no format reads", f"{kind.advice} {hint}"
@@ -190,9 +190,17 @@ def _head(path: Path) -> bytes:
         return b""  # an archive, or damaged
 
 
-def how_to_convert(counts: Counter[tuple[str, Kind]]) -> str:
-    """A sentence for each kind, the most frequent first."""
-    return " ".join(dict.fromkeys(f"{kind}: {kind.advice}" for (_, kind), _ in counts.most_common()))
+def how_to_convert(found: Iterable[Kind | None]) -> str:
+    """What to do with files: a sentence for all kinds that it holds for, in their order."""
+    sentences = _by_advice(filter(None, dict.fromkeys(found))).items()
+    return " ".join(f"{', '.join(names)}: {advice}" for advice, names in sentences)
+
+
+def _by_advice(found: Iterable[Kind]) -> dict[str, list[str]]:
+    names: dict[str, list[str]] = {}
+    for kind in found:
+        names.setdefault(kind.advice, []).append(kind.name)
+    return names
 
 
 def _stem(name: str) -> str:
@@ -211,8 +219,5 @@ def is_picture(name: str) -> bool:
 
 def kinds_markdown() -> str:
     """The table in docs/how-to/corpora.md."""
-    by_advice: dict[str, list[str]] = {}
-    for kind in kinds():
-        by_advice.setdefault(kind.advice, []).append(kind.name)
-    rows = (f"{', '.join(names)} | {advice}" for advice, names in by_advice.items())
+    rows = (f"{', '.join(names)} | {advice}" for advice, names in _by_advice(kinds()).items())
     return "\n".join(["files | what to do", "---|---", *rows])

@@ -242,11 +242,13 @@ class PageReader(FolderReader):
         own = [name for name in names if self.reads(name)]
         others = unread_texts(self.path, names, self.reads) if recognised else Counter()
         if others and (others.total() > len(own) or all(map(_ABOUT.search, own))):
-            unread = ", ".join(f"{n:,} {suffix} ({kind})" for (suffix, kind), n in others.most_common(5))
+            heaviest = others.most_common()
+            unread = ", ".join(f"{n:,} {suffix} ({kind})" for (suffix, kind), n in heaviest[:5])
+            advice = how_to_convert(kind for (_, kind), _ in heaviest)
             raise InputError(
                 f"{self.path}: most of its text would not be read: {unread}; "
                 f"only {len(own):,} would, as {self.name}",
-                f"{how_to_convert(others)} To read the {len(own):,} alone: --format {self.name}.",
+                f"{advice} To read the {len(own):,} alone: --format {self.name}.",
             )
         if recognised and (kind := foreign_pages(self.path, sample(own, _FEW_PAGES))):
             raise InputError(

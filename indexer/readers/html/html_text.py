@@ -155,7 +155,7 @@ _NOTE = (
 )
 _LABELS = (
     f"[class*='tab'] > label, {_NOTE} > :is(h2, h3, h4, h5, h6), "
-    f"{_NOTE} :is(.title, [class*='header']) > :is(h2, h3, h4, h5, h6)"
+    f"{_NOTE} :is(.title, [class*='head']) > :is(h2, h3, h4, h5, h6)"
 )
 """Names of tabs, notes and figures, which are lines of text."""
 

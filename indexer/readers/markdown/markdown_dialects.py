@@ -39,12 +39,12 @@ _OPENING = re.compile(
 
 
 def dialect_of(folder: Path, names: Iterable[str]) -> str:
-    """The dialect that the files of a folder show; empty if no dialect is recognised."""
-    for dialect, configs in DIALECTS["configs"].items():
-        if any((folder / below / name).is_file() for name in configs for below in ("", "docs")):
-            return str(dialect)
-    if any((above / ".obsidian").is_dir() for above in (folder.absolute(), *folder.absolute().parents[:2])):
-        return "obsidian"
+    """The dialect that a folder, its docs, or the folder around it show; empty if none is recognised."""
+    folder = folder.absolute()
+    for places, others in (((folder, folder / "docs"), ()), ((folder.parent,), DIALECTS["shared"])):
+        for dialect, configs in DIALECTS["configs"].items():
+            if any((place / name).exists() for name in {*configs}.difference(others) for place in places):
+                return str(dialect)
     tops = {name.partition("/")[0] for name in names}
     return "logseq" if {"pages", "journals"} <= tops else ""
 
