@@ -18,7 +18,9 @@ from linkseek.indexer.program.frozen import frozen
 from linkseek.indexer.program.options import Options
 from linkseek.indexer.program.settings import read_toml
 
-Dialect = Literal["", "mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "myst", "obsidian", "logseq", "plain"]
+Dialect = Literal[
+    "", "mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "vitepress", "myst", "obsidian", "logseq", "plain"
+]  # fmt: skip
 """The values of --markdown."""
 
 _RULES = 'Write NAME = "1" (the argument that is shown), or NAME = "{1} {unit}", one a line.'
@@ -78,8 +80,8 @@ class ReadingOptions(Options):
     full addresses and links from the root of the site; default: guessed from the links, else /
     """
     markdown: Dialect = ""
-    """the dialect of Markdown: mkdocs, hugo, jekyll, mdx, docusaurus, myst, obsidian, logseq or plain; by
-    default recognised by configuration files and marks
+    """the dialect of Markdown: mkdocs, hugo, jekyll, mdx, docusaurus, vitepress, myst, obsidian, logseq or
+    plain; by default recognised by configuration files and marks
     """
     namespace: list[Annotated[int, Field(ge=0, le=9_999)]] = Field([0])
     """for a wiki: the numbers of the namespaces to read, such as 0,12,100"""

@@ -43,16 +43,11 @@ def all_readers() -> dict[str, type[Reader]]:
     """Every format by name, including plug-ins, in alphabetical order."""
     load_plugins()
     readers: dict[str, type[Reader]] = {}
-    modules = [
-        info.name
-        for package in _PACKAGES
-        for info in walk_packages(package.__path__, f"{package.__name__}.")
-        if not info.ispkg
-    ]
-    for module in modules:
-        for value in vars(importlib.import_module(module)).values():
-            if isinstance(value, type) and issubclass(value, Reader) and "name" in vars(value):
-                readers[value.name] = value
+    for package in _PACKAGES:
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            for value in vars(importlib.import_module(module.name)).values():
+                if isinstance(value, type) and issubclass(value, Reader) and "name" in vars(value):
+                    readers[value.name] = value
     return dict(sorted(readers.items()))
 
 
@@ -64,12 +59,11 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
     readers = all_readers()
     if not path.exists():
         raise InputError(f"{path}: no such file", "Check the path.")
-    names = [name for name, reader in readers.items() if reader.folders or not path.is_dir()]
     hint = "If it has one of the formats that linkseek build --help lists, name it with --format."
     if format_name is not None:
         if format_name not in readers:
             raise UsageError(f"--format {format_name}: no such format", nearest(format_name, readers))
-        if format_name not in names:
+        if path.is_dir() and not readers[format_name].folders:
             raise InputError(f"{path}: a folder, but {format_name} is read from a file", hint)
         return readers[format_name](path, choices).settled(recognised=False)
     try:

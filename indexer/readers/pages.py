@@ -24,7 +24,7 @@ class PagesReader(PageReader):
 
     name = "pages"
     description = "a folder of both Markdown files and web pages"
-    costly = headings = includes = True
+    includes = True
     suffixes = tuple(suffix for part in _PARTS for suffix in part.suffixes)
     indexes = tuple(index for part in _PARTS for index in part.indexes)
     max_bytes = max(part.max_bytes for part in _PARTS)

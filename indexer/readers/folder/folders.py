@@ -208,7 +208,7 @@ class PageReader(FolderReader):
     A record's place is the path, its payload the file's bytes. A single file is read by --format only.
     """
 
-    decodes = True
+    costly = headings = decodes = True
     whole: PageReader | None = None
     """The reader of all pages that links may lead to, if this one reads a part of them."""
     indexes: ClassVar[tuple[str, ...]]

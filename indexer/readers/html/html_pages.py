@@ -40,12 +40,11 @@ from linkseek.indexer.readers.folder.sites import read_start, sample
 from linkseek.indexer.readers.html.html_text import (
     MAIN,
     count_links,
-    decode,
-    expand_empty,
     heading_text,
     is_template,
     parse_html,
     render,
+    source_of,
     without,
 )
 from linkseek.indexer.readers.html.page_lines import HIDDEN, SAMPLE, Shared, ends_of, own_text, shared_by
@@ -59,8 +58,6 @@ class HtmlReader(PageReader):
 
     name = "html"
     description = "a folder of web pages (.html, .htm, .xhtml): a documentation site, a static site"
-    costly = True
-    headings = True
     suffixes = (".html", ".htm", ".xhtml")
     indexes = ("index.html", "index.htm", "index.xhtml")
 
@@ -113,7 +110,7 @@ class HtmlReader(PageReader):
         return [Document(name, title, *page, address.url or name, metadata), *dropped(lost)]
 
     def _opened(self, name: str, content: bytes) -> tuple[str, LexborHTMLParser, _Address]:
-        source = _source(name, content)
+        source = source_of(name, content)
         tree = parse_html(source)
         return source, tree, _Address(name, self.targets(), tree)
 
@@ -155,20 +152,6 @@ _COPY = re.compile(
     re.I,
 )
 _NO_INDEX = re.compile(r"""<meta\s[^<>]*\brobots\b[^<>]*\bnoindex\b|<title>[^<>]*\bnot found\b""", re.I)
-
-
-_PANEL = re.compile(r"<!--\s*(End of |)Navigation Panel\s*-->")  # of LaTeX2HTML
-
-
-def _source(name: str, content: bytes) -> str:
-    """A page as HTML."""
-    source = decode(content)
-    if name.lower().endswith(".xhtml") or source.lstrip().startswith("<?xml"):
-        source = expand_empty(source)
-    ends = _PANEL.findall(source)
-    if ends.count("End of ") == ends.count(""):
-        source = _PANEL.sub(lambda mark: "</nav>" if mark[1] else "<nav>", source)
-    return source
 
 
 def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:

@@ -10,9 +10,18 @@ from __future__ import annotations
 
 import re
 import textwrap
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
 
 from linkseek.indexer.readers.folder.page_targets import LABEL
-from linkseek.indexer.readers.markdown.markdown_tags import DIALECTS, TAGS, Dropped
+
+TAGS = "tags of site generators"
+DIALECTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text("utf-8"))
+"""Signs of the dialects: rules, config files, directives, words of tags."""
+
+Dropped = Counter[tuple[str, str]]
 
 _FENCE = re.compile(r"^([ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(`{3,}|~{3,})[ \t]*(.*)$")
 _ADMONITION = re.compile(r'^(\s*)(?:!!!|\?\?\?\+?)(?:[ \t]+|(?=\w))([\w -]*?)[ \t]*(?:"(.*)")?[ \t]*$')

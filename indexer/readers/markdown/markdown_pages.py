@@ -36,8 +36,8 @@ from linkseek.indexer.readers.markdown.front_matter import (
     split_front_matter,
     without_front_matter,
 )
+from linkseek.indexer.readers.markdown.markdown_blocks import DIALECTS, TAGS, Dropped
 from linkseek.indexer.readers.markdown.markdown_dialects import dialect_of, to_commonmark
-from linkseek.indexer.readers.markdown.markdown_tags import DIALECTS, TAGS, Dropped
 from linkseek.indexer.readers.markdown.markdown_text import MarkdownLinks, render_markdown, slug_of
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT
@@ -51,8 +51,6 @@ class MarkdownReader(PageReader):
 
     name = "markdown"
     description = "a folder of Markdown files (.md, .mdx, .ipynb, ...): documentation, a GitHub wiki, a vault"
-    costly = True
-    headings = True
     suffixes = (".md", ".mdx", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd", NOTEBOOK)
     indexes = ("index.md", "README.md", "_index.md", "index.mdx", "index.markdown", "index.qmd", "Home.md")
     large = (NOTEBOOK,)
@@ -208,7 +206,7 @@ _INCLUDE = re.compile(
     re.MULTILINE,
 )
 """Of mdBook, from the page; of pymdown, from the root."""
-_ANCHOR = re.compile(r"(?:ANCHOR(_END)?:\s*|--8<--[ \t]*\[(?:start|(end)):)([\w.-]+)")
+_ANCHOR = re.compile(r"(?:ANCHOR(_END)?|--8<--[ \t]*\[(?:start|(end))):\s*([\w.-]+)")
 _DEEPEST = 10
 
 
@@ -244,7 +242,8 @@ def _selected(lines: list[str], selected: list[str]) -> list[str]:
         start, end = (int(one) if one.isdecimal() else 0 for one in (*selected, selected[0])[:2])
         lines = lines[max(start - 1, 0) : end or None]
     elif selected:
-        marks = [(match[3], bool(match[1] or match[2])) if (match := _ANCHOR.search(line)) else () for line in lines]
+        found = map(_ANCHOR.search, lines)
+        marks = [(mark[3], bool(mark[1] or mark[2])) if mark else None for mark in found]
         start, end = ((*marks, (selected[0], ends)).index((selected[0], ends)) for ends in (False, True))
         lines = lines[start:end]
     return [line for line in lines if not _ANCHOR.search(line)]
