@@ -70,7 +70,7 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
         head = b"" if path.is_dir() else utf8_head(read_head(path))
     except InputError:
         if (kind := kind_of(path.name)) and not kind.common:
-            raise InputError(f"{path}: {kind}, which no format reads", kind.advice) from None
+            raise InputError(f"{path}: {kind.name}, which no format reads", kind.advice) from None
         raise
     if head and b"\n" not in head:  # a first line whose last fields may be further on
         head = utf8_head(read_head(path, _LONG_LINE))
@@ -87,9 +87,9 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
         hint = f"{how_to_convert(kind for _, kind in others)} {hint}".lstrip()
     else:
         kind = kind_of(path.name, head) or _UNKNOWN
-        problem, hint = f"{kind}, which no format reads", f"{kind.advice} {hint}"
+        problem, hint = f"{kind.name}, which no format reads", f"{kind.advice} {hint}"
         if kind.common:
-            problem = f"unknown format ({kind})".removesuffix(" ()")
+            problem = f"unknown format ({kind.name})".removesuffix(" ()")
             fields = escaped(", ".join(sorted(first_keys(head))[:_MAX_KEYS]))
             hint = f"Its objects have the fields {fields}. {hint}" if fields else hint
     raise InputError(f"{path}: {problem}", hint)
@@ -118,9 +118,6 @@ class Kind(NamedTuple):
     keys: str = ""
     common: bool = False
     pages: bool = False
-
-    def __str__(self) -> str:
-        return self.name
 
 
 _UNKNOWN = Kind("", 'Write JSON lines of id, title, text: {"id": "1", "text": "..."}.', common=True)

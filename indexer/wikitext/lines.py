@@ -61,9 +61,7 @@ def mark_lines(source: str) -> str:
     for pattern, replacement in _LINES:
         source = pattern.sub(replacement, source)
     for _ in range(3):  # one inside another
-        source, count = _VARIANTS.subn(_variant, source)
-        if not count:
-            break
+        source = _VARIANTS.sub(_variant, source)
     return source
 
 
@@ -102,20 +100,18 @@ def _drop_quotes(line: re.Match[str]) -> str:
     in l'''Avare'': after a single letter if there is such a place, else after a word, else anywhere.
     """
     text = line[0]
-    runs = [(m.start(), m.end(), {2: 2, 3: 3, 4: 3}.get(len(m[0]), 5)) for m in _QUOTES.finditer(text)]
-    bold = [start for start, end, size in runs if size == 3]
-    odd_bold = (len(bold) + sum(size == 5 for _, _, size in runs)) % 2
-    odd_italics = sum(size != 3 for _, _, size in runs) % 2
+    runs = {run.start(): {2: 2, 3: 3, 4: 3}.get(len(run[0]), 5) for run in _QUOTES.finditer(text)}
+    bold = [start for start, size in runs.items() if size == 3]
+    odd_bold = sum(size != 2 for size in runs.values()) % 2
+    odd_italics = sum(size != 3 for size in runs.values()) % 2
     apostrophe = -1
     if bold and odd_bold and odd_italics:
         apostrophe = min(bold, key=lambda at: (_rank(text[max(at - 2, 0) : at]), at))
-    pieces: list[str] = []
-    position = 0
-    for start, end, size in runs:
-        apostrophes = end - start - size + (start == apostrophe)
-        pieces += text[position:start], "'" * apostrophes, GAP
-        position = end
-    return "".join(pieces) + text[position:]
+
+    def shown(run: re.Match[str]) -> str:
+        return "'" * (len(run[0]) - runs[run.start()] + (run.start() == apostrophe)) + GAP
+
+    return _QUOTES.sub(shown, text)
 
 
 def _rank(before: str) -> int:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -127,20 +127,13 @@ def replace_variables(source: str, page: LinkingPage) -> str:
     return _VARIABLE.sub(replaced, _SUBST.sub("{{", source))
 
 
-def function_of(name: str) -> str:
-    """The function that the start of a template calls: "formatnum", "#if"; empty if it is not shown."""
+def function_of(name: str) -> Callable[[Sequence[str]], Sequence[str]] | None:
+    """The function that a template calls ("formatnum", "#if"), from the arguments after the first, which ends
+    the name, to what it shows; None if it is not shown."""
     match = _FUNCTION.match(name)
-    if match is None:
-        return ""
-    word = fold(match[1])
-    word = magic_words().get(word, word)
-    return word if word in _FUNCTIONS else ""
-
-
-def call(name: str, arguments: Sequence[str]) -> Sequence[str]:
-    """The content that a function shows; its first argument ends the name."""
-    match = _FUNCTION.match(name)
-    return _FUNCTIONS[function_of(name)](name[match.end() :], arguments) if match else []
+    word = fold(match[1]) if match else ""
+    function = _FUNCTIONS.get(magic_words().get(word, word))
+    return partial(function, name[match.end() :]) if match and function else None
 
 
 _Function = Callable[[str, Sequence[str]], Sequence[str]]

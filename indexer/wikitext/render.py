@@ -21,7 +21,7 @@ from linkseek.indexer.wikitext.characters import GAP, Markup, plain, without_con
 from linkseek.indexer.wikitext.edits import PageText
 from linkseek.indexer.wikitext.lines import drop_tables, mark_lines
 from linkseek.indexer.wikitext.link_targets import IN_DROPPED, WITHOUT_TEXT, LinkingPage, Resolve
-from linkseek.indexer.wikitext.names import call, function_of, replace_variables
+from linkseek.indexer.wikitext.names import function_of, replace_variables
 from linkseek.indexer.wikitext.plain_text import lay_out
 from linkseek.indexer.wikitext.tags import replace_tags, take_out_extensions
 from linkseek.indexer.wikitext.templates import shape_of
@@ -105,9 +105,12 @@ class _Walk:
     def _template(self, source: str) -> None:
         """Append the pieces of text and of wikitext that a template or a function shows."""
         name, *arguments = _divided(source)
-        called = call(name, [*map(Markup, arguments)]) if function_of(name) else None
-        shape = shape_of(name, self.page.rules) if called is None else None
-        for part in called or (shape(_named(arguments)) if shape else ()):
+        parts: Sequence[str] = ()
+        if function := function_of(name):
+            parts = function([*map(Markup, arguments)])
+        elif shape := shape_of(name, self.page.rules):
+            parts = shape(_named(arguments))
+        for part in parts:
             (self.code if isinstance(part, Markup) else self.text)(part)
 
     def _heading(self, source: str, level: int) -> None:

@@ -243,7 +243,7 @@ class PageReader(FolderReader):
         others = unread_texts(self.path, names, self.reads) if recognised else Counter()
         if others and (others.total() > len(own) or all(map(_ABOUT.search, own))):
             heaviest = others.most_common()
-            unread = ", ".join(f"{n:,} {suffix} ({kind})" for (suffix, kind), n in heaviest[:5])
+            unread = ", ".join(f"{n:,} {suffix} ({kind.name})" for (suffix, kind), n in heaviest[:5])
             advice = how_to_convert(kind for (_, kind), _ in heaviest)
             raise InputError(
                 f"{self.path}: most of its text would not be read: {unread}; "
@@ -252,7 +252,7 @@ class PageReader(FolderReader):
             )
         if recognised and (kind := foreign_pages(self.path, sample(own, _FEW_PAGES))):
             raise InputError(
-                f"{self.path}: {kind}", f"{kind.advice} Or read it as it is: --format {self.name}."
+                f"{self.path}: {kind.name}", f"{kind.advice} Or read it as it is: --format {self.name}."
             )
         self.choices = self._settled()
         return self

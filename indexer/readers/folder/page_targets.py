@@ -290,10 +290,8 @@ class Targets:
         if path not in self.pages and (addressed := self.facts.addresses.get(path.strip("/").casefold())):
             return addressed
         candidates = list(self._candidates(path))
-        for candidate in candidates:
-            if candidate in self.pages:
-                return candidate
-        return next(filter(None, (self._folded.get(_fold(candidate)) for candidate in candidates)), None)
+        found = next(filter(self.pages.__contains__, candidates), None)
+        return found or next(filter(None, (self._folded.get(_fold(one)) for one in candidates)), None)
 
     def _candidates(self, path: str) -> Iterator[str]:
         bare, of_folder = path.rstrip("/"), path.endswith("/") or not path
