@@ -3,8 +3,6 @@
 Kinds of files that no format reads (`foreign.toml`): which a file is, and what to do with it.
 """
 
-from __future__ import annotations
-
 import importlib
 import re
 import tomllib

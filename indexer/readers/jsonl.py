@@ -16,8 +16,6 @@ object; a folder of such files is a collection too (what Anserini's `-input` exp
 only `url` is read.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

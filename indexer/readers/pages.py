@@ -3,8 +3,6 @@
 Each file is read as in a folder of its own kind: everything here comes from the readers of the two kinds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

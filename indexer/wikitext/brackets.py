@@ -6,8 +6,6 @@ the time and the stack of the parser. Templates are not expanded: that takes the
 programs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple

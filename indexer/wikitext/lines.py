@@ -8,8 +8,6 @@ marked here; `layout` joins them to paragraphs.
 Source: https://www.mediawiki.org/wiki/Help:Formatting and .../Markup_spec.
 """
 
-from __future__ import annotations
-
 import re
 
 from linkseek.indexer.wikitext.characters import GAP, ITEM

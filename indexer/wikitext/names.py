@@ -14,8 +14,6 @@ Source: the files languages/messages/Messages*.php of MediaWiki 1.39 (`$namespac
 .../Help:Extension:ParserFunctions.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

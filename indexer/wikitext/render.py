@@ -5,8 +5,6 @@ after a link belong to its anchor. Of links within links only the outermost coun
 link is text as well.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections import Counter

@@ -8,8 +8,6 @@ the text between two tags stays. A tag that MediaWiki does not know is text: `a 
 Source: https://www.mediawiki.org/wiki/Help:Formatting.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import tomllib

@@ -7,8 +7,6 @@ links. `html_text.render` calls these methods in reading order.
 Source: the HTML standard, section 15.3 (https://html.spec.whatwg.org/#flow-content-3).
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from itertools import groupby

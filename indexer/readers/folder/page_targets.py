@@ -12,8 +12,6 @@ name (`named`), in notes and Hugo; from the page as a folder; a label; a key of 
 that ends in the id of a page's file is that page's, as exports write it.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -1,7 +1,5 @@
 """The site of a folder's pages, as they show it: its hosts, and addresses of their own."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

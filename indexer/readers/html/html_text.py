@@ -6,8 +6,6 @@ after headings. Nothing recurses, so depth costs no stack.
 Source: the HTML standard, section 13.2.3 (https://html.spec.whatwg.org/#determining-the-character-encoding).
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 import tomllib

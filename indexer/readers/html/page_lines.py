@@ -7,8 +7,6 @@ links that lead to the page before or after. Menus, footers and notices are foun
 folder, and cut off only where nothing else comes before or after them.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections import Counter

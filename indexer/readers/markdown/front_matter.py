@@ -5,8 +5,6 @@ between lines of ;;; or after ---json; the lines at the start that MkDocs, Pando
 addresses of the page.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import re

@@ -6,8 +6,6 @@ dropped and counted by name.
 Source: the documentation of MkDocs with Material and pymdown, Docusaurus, MDX, MyST, VitePress and Quarto.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 import tomllib

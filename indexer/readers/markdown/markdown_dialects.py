@@ -12,8 +12,6 @@ Source: the documentation of MkDocs with Material and pymdown, Hugo, Jekyll, Hex
 Obsidian, Logseq, VitePress, mdBook, MDN, GitBook and Markdoc.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path

@@ -6,8 +6,6 @@ of the front matter (YAML, TOML or JSON), else the first heading of level 1 with
 is ignored and counted, and text between two lines "---" that is not a mapping stays text.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -8,8 +8,6 @@ Wiki links are [[Page]], [[Page|text]] (Obsidian) and [[text|Page]] (GitHub); an
 Source: https://spec.commonmark.org/0.31.2/.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

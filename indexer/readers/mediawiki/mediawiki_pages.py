@@ -14,8 +14,6 @@ many short pages.
 Source: https://www.mediawiki.org/xml/export-0.11.xsd.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Source: MediaWiki's Manual:Title.php and Manual:$wgCapitalLinks.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import tomllib
@@ -209,10 +207,8 @@ def _spaced(title: str) -> str:
     return " ".join(title.replace("_", " ").split())
 
 
-@lru_cache(maxsize=8)
-def titles_of(site: Site, read: tuple[int, ...] = (0,)) -> Titles:
-    """The rules of a site, made once. read: see `Titles`."""
-    return Titles(site, read)
+titles_of = lru_cache(maxsize=8)(Titles)
+"""The rules of a site, made once."""
 
 
 _NAMES = "|".join(
