@@ -4,12 +4,10 @@ Each format uses the choices that concern it and ignores the others. They are pa
 documents, so another choice reads the corpus again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
@@ -56,7 +54,7 @@ class Choices:
         return {name: _listed(value) for name, (value, default) in values.items() if value != default}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Choices:
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`, which ignores other keys."""
         names = {field.name for field in fields(cls)}
         return cls(**{name: frozen(value) for name, value in values.items() if name in names})

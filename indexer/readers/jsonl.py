@@ -220,9 +220,7 @@ def field_text(row: dict[str, Any], name: str, default: str | None = None) -> st
 
     Raises `InputError` if it is missing without a default, or of another type.
     """
-    value = row.get(name)
-    if value is None:
-        value = default
+    value = default if row.get(name) is None else row[name]
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if value is None:

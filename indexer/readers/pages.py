@@ -25,7 +25,6 @@ class PagesReader(PageReader):
     includes = True
     suffixes = tuple(suffix for part in _PARTS for suffix in part.suffixes)
     indexes = tuple(index for part in _PARTS for index in part.indexes)
-    max_bytes = max(part.max_bytes for part in _PARTS)
 
     @classmethod
     def _count(cls, path: Path, names: Sequence[str]) -> float:

@@ -4,6 +4,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from zlib import crc32
@@ -28,12 +29,10 @@ def read_start(folder: Path, names: Sequence[str], size: int = _BYTES) -> Iterat
     """(name, first bytes) of the files that can be read; nothing outside the folder is opened."""
     for name in names:
         path = folder / name
-        try:
+        with suppress(OSError):  # which reading the page will report
             if path.is_file() and is_inside(folder, path):
                 with path.open("rb") as file:
                     yield name, file.read(size)
-        except OSError:
-            continue  # which reading the page will report
 
 
 def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], indexes: Sequence[str]) -> str:

@@ -178,10 +178,8 @@ def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
 def _only(tree: LexborHTMLParser, selector: str) -> LexborNode | None:
     """The element that contains all matches; None if there are several separate ones."""
     matches = tree.css(selector)
-    if not matches:
-        return None
-    inside = {node.mem_id for node in matches[0].css(selector)}
-    return matches[0] if all(node.mem_id in inside for node in matches[1:]) else None
+    inside = {node.mem_id for node in matches[0].css(selector)} if matches else {}
+    return matches[0] if matches and all(node.mem_id in inside for node in matches[1:]) else None
 
 
 _MAX_HEADINGS = 20
@@ -197,8 +195,7 @@ def _title(tree: LexborHTMLParser, main: LexborNode, dropped: frozenset[int]) ->
         begins = written[: len(shown)].casefold() == shown.casefold()
         if shown and begins and _SITE.match(written, len(shown)):
             return shown
-    headings = [heading_text(node, dropped) for node in main.css("h1")[:_MAX_HEADINGS]]
-    headings = [shown for shown in headings if shown]
+    headings = [*filter(None, (heading_text(node, dropped) for node in main.css("h1")[:_MAX_HEADINGS]))]
     return headings[0] if len(headings) == 1 or (headings and not written) else written
 
 

@@ -160,9 +160,8 @@ def _count_navigation(text: str, start: int, end: int, links: Sequence[Link]) ->
     """The links, or labels, of a line in which nothing else stands (-1: a label alone); 0 of any other."""
     if end - start > _LONGEST or (links and links[-1].end > end):
         return 0
-    outside = cut(text[start:end], [(link.start - start, link.end - start) for link in links], _NEAR).split(
-        _NEAR
-    )
+    spans = [(link.start - start, link.end - start) for link in links]
+    outside = cut(text[start:end], spans, _NEAR).split(_NEAR)
     if any(_LABEL.sub("", piece) for piece in outside):
         return 0
     if not links:  # those that generators mark are dropped already

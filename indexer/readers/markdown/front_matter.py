@@ -148,5 +148,4 @@ def addresses_of(page: str, front: dict[Any, Any]) -> Iterator[str]:
         yield from (without_order, without_order + PurePosixPath(page).suffix)
         yield without_order.removesuffix("/index")
     if bare.startswith("_") and "/" in bare and not bare.startswith("_posts/"):  # a collection of Jekyll
-        yield bare[1:]
-        yield bare[1:] + ".html"
+        yield from (bare[1:], f"{bare[1:]}.html")
