@@ -141,14 +141,13 @@ def kind_of(name: str, head: bytes = b"") -> Kind | None:
 
 
 def unread_texts(
-    folder: Path, names: Iterable[str], reads: Callable[[str], bool]
+    folder: Path, names: Sequence[str], reads: Callable[[str], bool]
 ) -> Counter[tuple[str, Kind]]:
     """How many files of a folder hold text of other kinds, by suffix.
 
     Not those next to whose name a page is: Sphinx's _sources/guide.rst.txt, of guide.html. By-products of
     many tools (package.json, CMakeLists.txt) count once, and not at all if there are few.
     """
-    names = list(names)
     own = {_stem(name) for name in names if reads(name)}.difference(_EVERYWHERE)
     counts, common = Counter[tuple[str, Kind]](), dict[str, tuple[str, Kind]]()
     by_suffix: dict[str, Kind | None] = {}

@@ -18,15 +18,12 @@ _QUOTED_LINE = re.compile(r"^.*''.*$", re.MULTILINE)
 _QUOTES = re.compile(r"'{2,}")
 _INDENTED = re.compile(rf"^ +(?=[^\s|}}{GAP}])", re.MULTILINE)
 _GAPS = re.compile(rf"{GAP}[ \t{GAP}]*+(?P<end>$)?", re.MULTILINE)  # a run at once: each is visited once
-_LINES = [
-    (re.compile(pattern, re.MULTILINE), replacement)
-    for pattern, replacement in [
-        (r"^-{4,}", "\n"),
-        # "; term : explanation"
-        (r"^([*#:]*;(?:[^\n:\[\]{}]*|[^\n]*? )):(?!//)[ \t]*(?=\S)", rf"\1\n{ITEM}"),
-        (r"^[*#:;]+[ \t]*", ITEM),
-    ]
-]  # fmt: skip
+_LINES = (
+    (r"(?m)^-{4,}", "\n"),
+    # "; term : explanation"
+    (r"(?m)^([*#:]*;(?:[^\n:\[\]{}]*|[^\n]*? )):(?!//)[ \t]*(?=\S)", rf"\1\n{ITEM}"),
+    (r"(?m)^[*#:;]+[ \t]*", ITEM),
+)
 _VARIANTS = re.compile(r"-\{(?!\{)((?:[^{}]++|\{\{[^{}]*+\}\})*+)\}-")
 _FLAGS = re.compile(
     r"\s*(?:[ATRDHN+-]|[a-z]{2,3}(?:-[a-z]+)*)?(?:\s*;\s*(?:[ATRDHN+-]|[a-z]{2,3}(?:-[a-z]+)*))*\s*\Z"
@@ -57,7 +54,7 @@ def mark_lines(source: str) -> str:
     source = _INDENTED.sub(ITEM, source)  # MediaWiki, too, shows such a line as a line
     source = _GAPS.sub(_drop_gaps, source)
     for pattern, replacement in _LINES:
-        source = pattern.sub(replacement, source)
+        source = re.sub(pattern, replacement, source)
     for _ in range(3):  # one inside another
         source = _VARIANTS.sub(_variant, source)
     return source
@@ -79,8 +76,7 @@ def _variant(markup: re.Match[str]) -> str:
         return text
     ends = [pair.start() for pair in pairs[1:]] + [len(text)]
     variants = {pair[1]: text[pair.end() : end].strip(" ;\n") for pair, end in zip(pairs, ends, strict=True)}
-    chosen = [code for code in _FIRST_VARIANTS if code in variants]
-    return variants[chosen[0] if chosen else pairs[0][1]]
+    return variants[next(filter(variants.__contains__, _FIRST_VARIANTS), pairs[0][1])]
 
 
 def _drop_gaps(run: re.Match[str]) -> str:

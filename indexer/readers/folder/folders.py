@@ -7,8 +7,6 @@ is a damaged record like any other: it stops the build, or is skipped and counte
 `PageReader` for those in which a file is a document, named by its path.
 """
 
-from __future__ import annotations
-
 import re
 import uuid
 from abc import abstractmethod
@@ -209,7 +207,7 @@ class PageReader(FolderReader):
     """
 
     costly = headings = decodes = True
-    whole: PageReader | None = None
+    whole: "PageReader | None" = None
     """The reader of all pages that links may lead to, if this one reads a part of them."""
     indexes: ClassVar[tuple[str, ...]]
     """The pages that a link to a folder may mean, most likely first."""

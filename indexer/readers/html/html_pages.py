@@ -11,8 +11,6 @@ of the folder, or if the other page names that address as its own (saved pages).
 content that scripts would load. Templates, from which a generator makes pages, are no pages (`is_template`).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -109,7 +107,7 @@ class HtmlReader(PageReader):
         metadata = {"language": language} if language else {}
         return [Document(name, title, *page, address.url or name, metadata), *dropped(lost)]
 
-    def _opened(self, name: str, content: bytes) -> tuple[str, LexborHTMLParser, _Address]:
+    def _opened(self, name: str, content: bytes) -> tuple[str, LexborHTMLParser, "_Address"]:
         source = source_of(name, content)
         tree = parse_html(source)
         return source, tree, _Address(name, self.targets(), tree)
@@ -154,12 +152,11 @@ _COPY = re.compile(
 _NO_INDEX = re.compile(r"""<meta\s[^<>]*\brobots\b[^<>]*\bnoindex\b|<title>[^<>]*\bnot found\b""", re.I)
 
 
-def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
+def _read(tree: LexborHTMLParser, address: "_Address") -> tuple[str, Layout]:
     """Title and text of a page. A page of navigation alone has that as its text."""
     layout = Layout()
     for selector, everything in [*((selector, False) for selector in MAIN), ("body", True)]:
-        main = _only(tree, selector)
-        if main is None:
+        if (main := _only(tree, selector)) is None:
             continue
         dropped = without(main, everything=everything)
         title = _title(tree, main, dropped)
