@@ -116,9 +116,8 @@ def _without(page: PageText, lines: Sequence[Span]) -> PageText:
     return shown if shown.text.strip() else page
 
 
-_LABELLED, _LABELS, _MARK, _NEIGHBOUR = (
-    re.compile(navigation_pattern(name), re.IGNORECASE)
-    for name in ("labelled", "labels", "mark", "neighbour")
+_LABELLED, _LABEL, _MARK, _NEIGHBOUR = (
+    re.compile(navigation_pattern(name), re.IGNORECASE) for name in ("labelled", "label", "mark", "neighbour")
 )
 _LONGEST = 500  # characters of such a line
 
@@ -163,7 +162,7 @@ def _count_navigation(text: str, start: int, end: int, links: Sequence[Link]) ->
         return 0
     spans = [(link.start - start, link.end - start) for link in links]
     outside = cut(text[start:end], spans, _NEAR).split(_NEAR)
-    if not all(map(_LABELS.fullmatch, outside)):
+    if not all(map(_LABEL.fullmatch, outside)):
         return 0
     if not links:  # those that generators mark are dropped already
         labels = len(_NEIGHBOUR.findall(text, start, end))
