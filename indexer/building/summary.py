@@ -16,6 +16,7 @@ from linkseek.indexer.building.plan import Built
 from linkseek.indexer.building.skipped import is_of_files
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.text import byte_size, printable
+from linkseek.indexer.readers.formats import how_to_convert, kind_of
 from linkseek.indexer.store.artifacts import LINKS
 from linkseek.indexer.store.manifests import LinksPart
 from linkseek.indexer.store.outputs import write_output, write_output_json
@@ -50,6 +51,7 @@ def report_of(index: Path, built: Built) -> dict[str, Any]:
         "corpus": built.manifest.corpus.model_dump(mode="json", exclude_defaults=True),
         "counts": {name: getattr(built.manifest.counts, name) for name in _COUNTS},
         "not_read": {reason: skipped[reason] for reason in files},
+        "to_read_them": how_to_convert(kind_of(f"x{reason}") for reason in files),
         "dropped_from_pages": {reason: skipped[reason] for reason in parts},
         "skipped": {reason: skipped[reason] for reason in skipped if reason not in (*files, *parts)},
         "links_to_nothing": list(cast(LinksPart, opened.parts[LINKS]).dangling_targets),
@@ -107,6 +109,8 @@ def _print(console: Console, report: dict[str, Any], *, shown: int) -> None:
     console.print(counts)
     for label, key in (("not read", "not_read"), ("dropped from pages", "dropped_from_pages")):
         _weigh(console, label, [f"{one['count']:,} {reason}" for reason, one in report[key].items()], shown)
+        if key == "not_read" and report["to_read_them"]:
+            _line(console, f"  {report['to_read_them']}")
     _weigh(console, "most frequent links without a target", report["links_to_nothing"], shown)
     for name, guess in report["guessed"].items():
         value = guess["value"] if guess["given"] else f"{guess['value'] or 'none'} (guessed)"

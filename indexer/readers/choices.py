@@ -4,12 +4,10 @@ Each format uses the choices that concern it and ignores the others. They are pa
 documents, so another choice reads the corpus again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
@@ -18,7 +16,9 @@ from linkseek.indexer.program.frozen import frozen
 from linkseek.indexer.program.options import Options
 from linkseek.indexer.program.settings import read_toml
 
-Dialect = Literal["", "mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "myst", "obsidian", "logseq", "plain"]
+Dialect = Literal[
+    "", "mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "vitepress", "myst", "obsidian", "logseq", "plain"
+]  # fmt: skip
 """The values of --markdown."""
 
 _RULES = 'Write NAME = "1" (the argument that is shown), or NAME = "{1} {unit}", one a line.'
@@ -54,7 +54,7 @@ class Choices:
         return {name: _listed(value) for name, (value, default) in values.items() if value != default}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Choices:
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`, which ignores other keys."""
         names = {field.name for field in fields(cls)}
         return cls(**{name: frozen(value) for name, value in values.items() if name in names})
@@ -78,8 +78,8 @@ class ReadingOptions(Options):
     full addresses and links from the root of the site; default: guessed from the links, else /
     """
     markdown: Dialect = ""
-    """the dialect of Markdown: mkdocs, hugo, jekyll, mdx, docusaurus, myst, obsidian, logseq or plain; by
-    default recognised by configuration files and marks
+    """the dialect of Markdown: mkdocs, hugo, jekyll, mdx, docusaurus, vitepress, myst, obsidian, logseq or
+    plain; by default recognised by configuration files and marks
     """
     namespace: list[Annotated[int, Field(ge=0, le=9_999)]] = Field([0])
     """for a wiki: the numbers of the namespaces to read, such as 0,12,100"""

@@ -3,8 +3,6 @@
 Kinds of files that no format reads (`foreign.toml`): which a file is, and what to do with it.
 """
 
-from __future__ import annotations
-
 import importlib
 import re
 import tomllib
@@ -43,16 +41,11 @@ def all_readers() -> dict[str, type[Reader]]:
     """Every format by name, including plug-ins, in alphabetical order."""
     load_plugins()
     readers: dict[str, type[Reader]] = {}
-    modules = [
-        info.name
-        for package in _PACKAGES
-        for info in walk_packages(package.__path__, f"{package.__name__}.")
-        if not info.ispkg
-    ]
-    for module in modules:
-        for value in vars(importlib.import_module(module)).values():
-            if isinstance(value, type) and issubclass(value, Reader) and "name" in vars(value):
-                readers[value.name] = value
+    for package in _PACKAGES:
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            for value in vars(importlib.import_module(module.name)).values():
+                if isinstance(value, type) and issubclass(value, Reader) and "name" in vars(value):
+                    readers[value.name] = value
     return dict(sorted(readers.items()))
 
 
@@ -64,19 +57,18 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
     readers = all_readers()
     if not path.exists():
         raise InputError(f"{path}: no such file", "Check the path.")
-    names = [name for name, reader in readers.items() if reader.folders or not path.is_dir()]
     hint = "If it has one of the formats that linkseek build --help lists, name it with --format."
     if format_name is not None:
         if format_name not in readers:
             raise UsageError(f"--format {format_name}: no such format", nearest(format_name, readers))
-        if format_name not in names:
+        if path.is_dir() and not readers[format_name].folders:
             raise InputError(f"{path}: a folder, but {format_name} is read from a file", hint)
         return readers[format_name](path, choices).settled(recognised=False)
     try:
         head = b"" if path.is_dir() else utf8_head(read_head(path))
     except InputError:
         if (kind := kind_of(path.name)) and not kind.common:
-            raise InputError(f"{path}: {kind}, which no format reads", kind.advice) from None
+            raise InputError(f"{path}: {kind.name}, which no format reads", kind.advice) from None
         raise
     if head and b"\n" not in head:  # a first line whose last fields may be further on
         head = utf8_head(read_head(path, _LONG_LINE))
@@ -90,12 +82,12 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
     elif path.is_dir():
         others = unread_texts(path, [entry.name for entry in list_folder(path)], lambda name: False)
         problem = f"no format is known for this folder (it holds {suffixes_in_words(folder_suffixes(path))})"
-        hint = f"{how_to_convert(others)} {hint}".lstrip()
+        hint = f"{how_to_convert(kind for _, kind in others)} {hint}".lstrip()
     else:
         kind = kind_of(path.name, head) or _UNKNOWN
-        problem, hint = f"{kind}, which no format reads", f"{kind.advice} {hint}"
+        problem, hint = f"{kind.name}, which no format reads", f"{kind.advice} {hint}"
         if kind.common:
-            problem = f"unknown format ({kind})".removesuffix(" ()")
+            problem = f"unknown format ({kind.name})".removesuffix(" ()")
             fields = escaped(", ".join(sorted(first_keys(head))[:_MAX_KEYS]))
             hint = f"Its objects have the fields {fields}. {hint}" if fields else hint
     raise InputError(f"{path}: {problem}", hint)
@@ -125,9 +117,6 @@ class Kind(NamedTuple):
     common: bool = False
     pages: bool = False
 
-    def __str__(self) -> str:
-        return self.name
-
 
 _UNKNOWN = Kind("", 'Write JSON lines of id, title, text: {"id": "1", "text": "..."}.', common=True)
 
@@ -152,14 +141,13 @@ def kind_of(name: str, head: bytes = b"") -> Kind | None:
 
 
 def unread_texts(
-    folder: Path, names: Iterable[str], reads: Callable[[str], bool]
+    folder: Path, names: Sequence[str], reads: Callable[[str], bool]
 ) -> Counter[tuple[str, Kind]]:
     """How many files of a folder hold text of other kinds, by suffix.
 
     Not those next to whose name a page is: Sphinx's _sources/guide.rst.txt, of guide.html. By-products of
     many tools (package.json, CMakeLists.txt) count once, and not at all if there are few.
     """
-    names = list(names)
     own = {_stem(name) for name in names if reads(name)}.difference(_EVERYWHERE)
     counts, common = Counter[tuple[str, Kind]](), dict[str, tuple[str, Kind]]()
     by_suffix: dict[str, Kind | None] = {}
@@ -190,9 +178,17 @@ def _head(path: Path) -> bytes:
         return b""  # an archive, or damaged
 
 
-def how_to_convert(counts: Counter[tuple[str, Kind]]) -> str:
-    """A sentence for each kind, the most frequent first."""
-    return " ".join(dict.fromkeys(f"{kind}: {kind.advice}" for (_, kind), _ in counts.most_common()))
+def how_to_convert(found: Iterable[Kind | None]) -> str:
+    """What to do with files: a sentence for all kinds that it holds for, in their order."""
+    sentences = _by_advice(filter(None, dict.fromkeys(found))).items()
+    return " ".join(f"{', '.join(names)}: {advice}" for advice, names in sentences)
+
+
+def _by_advice(found: Iterable[Kind]) -> dict[str, list[str]]:
+    names: dict[str, list[str]] = {}
+    for kind in found:
+        names.setdefault(kind.advice, []).append(kind.name)
+    return names
 
 
 def _stem(name: str) -> str:
@@ -211,8 +207,5 @@ def is_picture(name: str) -> bool:
 
 def kinds_markdown() -> str:
     """The table in docs/how-to/corpora.md."""
-    by_advice: dict[str, list[str]] = {}
-    for kind in kinds():
-        by_advice.setdefault(kind.advice, []).append(kind.name)
-    rows = (f"{', '.join(names)} | {advice}" for advice, names in by_advice.items())
+    rows = (f"{', '.join(names)} | {advice}" for advice, names in _by_advice(kinds()).items())
     return "\n".join(["files | what to do", "---|---", *rows])

@@ -4,8 +4,6 @@ Each becomes one line of JSON as `jsonl` has it, so the same rules and errors ho
 these lines: a corpus that is larger than the memory belongs in a file.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path

@@ -16,8 +16,6 @@ object; a folder of such files is a collection too (what Anserini's `-input` exp
 only `url` is read.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re
@@ -32,10 +30,10 @@ import orjson
 from linkseek.indexer.documents import Document, Link, Redirect, Section
 from linkseek.indexer.files.encodings import utf8_head
 from linkseek.indexer.files.json_stream import BLANK, first_keys, read_entries
-from linkseek.indexer.files.sources import MAX_RECORD, read_head, read_lines
+from linkseek.indexer.files.sources import MAX_RECORD, read_head
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.folder.folders import FolderReader
-from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged
+from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
 from linkseek.indexer.wikitext.edits import Edit, PageText
 from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT
 
@@ -65,8 +63,7 @@ class JsonReader(FolderReader):
                 raise InputError(f"{self.path_of(name)}: an object of more than {MAX_RECORD:,} bytes", hint)
             yield Record("its object", content)
         else:
-            for number, line in read_lines(stream):
-                yield Record(f"line {number:,}", line)
+            yield from Reader.read_records(self, stream)
 
     @classmethod
     def reads(cls, name: str) -> bool:
@@ -222,9 +219,7 @@ def field_text(row: dict[str, Any], name: str, default: str | None = None) -> st
 
     Raises `InputError` if it is missing without a default, or of another type.
     """
-    value = row.get(name)
-    if value is None:
-        value = default
+    value = default if row.get(name) is None else row[name]
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if value is None:

@@ -3,8 +3,6 @@
 Each file is read as in a folder of its own kind: everything here comes from the readers of the two kinds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,10 +22,9 @@ class PagesReader(PageReader):
 
     name = "pages"
     description = "a folder of both Markdown files and web pages"
-    costly = headings = includes = True
+    includes = True
     suffixes = tuple(suffix for part in _PARTS for suffix in part.suffixes)
     indexes = tuple(index for part in _PARTS for index in part.indexes)
-    max_bytes = max(part.max_bytes for part in _PARTS)
 
     @classmethod
     def _count(cls, path: Path, names: Sequence[str]) -> float:

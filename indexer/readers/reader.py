@@ -7,8 +7,6 @@ and a resumed build can pass over finished records without parsing them:
     parse(record)  raw record -> documents, redirects, or the reason why it is skipped
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -10,8 +10,6 @@ MS MARCO's `collection.tsv` holds 8,841,823 passages (pid, text), `msmarco-docs.
 published, with the encoding errors that some of them have.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterable

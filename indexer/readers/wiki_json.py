@@ -7,8 +7,6 @@ numbers of the files; links name titles, so each page has its title as another n
 Source: https://github.com/attardi/wikiextractor, https://github.com/facebookresearch/KILT.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

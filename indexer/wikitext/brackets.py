@@ -6,8 +6,6 @@ the time and the stack of the parser. Templates are not expanded: that takes the
 programs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
@@ -15,7 +13,7 @@ from typing import NamedTuple
 from linkseek.indexer.wikitext.characters import GAP, literal
 from linkseek.indexer.wikitext.edits import Span, cut
 from linkseek.indexer.wikitext.link_targets import OTHER_SITES, TEMPLATES, LinkingPage, Resolve, Target
-from linkseek.indexer.wikitext.magic import function_of
+from linkseek.indexer.wikitext.names import function_of
 from linkseek.indexer.wikitext.templates import rule_of, shape_of
 
 _DEEPEST = 20  # templates and links nested deeper are dropped: nobody reads them
@@ -29,7 +27,7 @@ _EXTERNAL_AS_LINK = re.compile(r"\[\[(https?://[^\s\[\]<>|]++)[ \t]*+(?:\|([^\[\
 _BRACKETED = re.compile(r"\[(?<!\[\[)[^\[\]|\n]*+\](?=\]\])")  # [[Foo|a[1]]]
 _BRACKETS = re.compile(r"\[\[(?!\[)|\]\]|\{\{+|\}\}+")
 _NAME = re.compile(r"\s*([^|{}\[\]<>]{1,40}?)\s*(?:\||\}\})")
-_LINK_TITLE = re.compile(r"[^|\[\]{}\n]*")
+_AFTER_TITLE = re.compile(r"[|\[\]{}\n]")
 _UNCLOSED = re.compile(r"\{\{+[^\n|\[\]{}]*(?:\n[ \t]*\|[^\n]*)+")
 
 
@@ -37,8 +35,7 @@ def balance_brackets(source: str, resolve: Resolve, page: LinkingPage) -> str:
     """The source with its visible links and templates, and every other bracket as text or dropped."""
     source = _EXTERNAL_AS_LINK.sub(lambda match: f"[{match[1]} {match[2] or ''}]", source)
     source, external = _EXTERNAL_LINK.subn(lambda match: match[1] + GAP, source)
-    if external:
-        page.dropped[OTHER_SITES, ""] += external
+    page.dropped[OTHER_SITES, ""] += external
     source = _BRACKETED.sub(lambda match: literal(match[0]), source)
     closed, lone, opened = pairs_of(source)
     cuts: list[Span] = [*lone, *_unclosed(source, opened, page)]
@@ -49,8 +46,7 @@ def balance_brackets(source: str, resolve: Resolve, page: LinkingPage) -> str:
             if drop and braces == 2:
                 dropped.add((start, end))
         else:
-            match = _LINK_TITLE.match(source, start + 2)
-            title = match[0] if match else ""
+            title = _AFTER_TITLE.split(source[start + 2 : end], 1)[0]
             hidden = ":" in title and _is_hidden(source, start, end, resolve(title))
             page.links["hidden"] += hidden
             drop = hidden or depth > _DEEPEST
@@ -125,10 +121,8 @@ def _count_templates(source: str, cuts: Sequence[Span], dropped: Set[Span], page
 
 
 def _is_running_text(source: str, opening: int, page: LinkingPage) -> bool:
-    match = _NAME.match(source, opening + 2)
-    if match is not None and shape_of(match[1], page.rules) is not None:
-        return True
-    return bool(function_of(source[opening + 2 : opening + 42]))
+    name = _NAME.match(source, opening + 2)
+    return bool((name and shape_of(name[1], page.rules)) or function_of(source[opening + 2 : opening + 42]))
 
 
 def _is_hidden(source: str, opening: int, end: int, target: Target) -> bool:

@@ -5,8 +5,6 @@ The steps leave marks in the source for later ones: a piece set aside, a gap, a 
 sources. HTML entities are left to `render`: in the source they would become markup.
 """
 
-from __future__ import annotations
-
 import re
 
 from linkseek.indexer.program.text import ZERO_WIDTH

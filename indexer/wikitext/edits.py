@@ -4,13 +4,11 @@ All cleaning after the parser is done with `PageText.edited`, so that the spans 
 sections stay exact. Before the parser there are no spans: `cut` is enough.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from linkseek.indexer.documents import Link, Section
 
@@ -70,7 +68,7 @@ class PageText(NamedTuple):
     links: tuple[Link, ...] = ()
     sections: tuple[Section, ...] = ()
 
-    def edited(self, edits: Sequence[Edit]) -> PageText:
+    def edited(self, edits: Sequence[Edit]) -> Self:
         """The page after these edits; links of which no character is left are dropped."""
         if not edits:
             return self
@@ -79,8 +77,8 @@ class PageText(NamedTuple):
         text, moved = apply_edits(self.text, edits, spans)
         placed = zip(self.links, moved, strict=False)
         headed = zip(self.sections, moved[len(self.links) :], strict=True)
-        return PageText(
-            text,
-            tuple(Link(start, end, link.target) for link, (start, end) in placed if start < end),
-            tuple(replace(one, start=min(start, len(text))) for one, (start, _) in headed),
+        return self._replace(
+            text=text,
+            links=tuple(Link(start, end, link.target) for link, (start, end) in placed if start < end),
+            sections=tuple(replace(one, start=min(start, len(text))) for one, (start, _) in headed),
         )

@@ -8,8 +8,6 @@ marked here; `layout` joins them to paragraphs.
 Source: https://www.mediawiki.org/wiki/Help:Formatting and .../Markup_spec.
 """
 
-from __future__ import annotations
-
 import re
 
 from linkseek.indexer.wikitext.characters import GAP, ITEM
@@ -20,15 +18,12 @@ _QUOTED_LINE = re.compile(r"^.*''.*$", re.MULTILINE)
 _QUOTES = re.compile(r"'{2,}")
 _INDENTED = re.compile(rf"^ +(?=[^\s|}}{GAP}])", re.MULTILINE)
 _GAPS = re.compile(rf"{GAP}[ \t{GAP}]*+(?P<end>$)?", re.MULTILINE)  # a run at once: each is visited once
-_LINES = [
-    (re.compile(pattern, re.MULTILINE), replacement)
-    for pattern, replacement in [
-        (r"^-{4,}", "\n"),
-        # "; term : explanation"
-        (r"^([*#:]*;(?:[^\n:\[\]{}]*|[^\n]*? )):(?!//)[ \t]*(?=\S)", rf"\1\n{ITEM}"),
-        (r"^[*#:;]+[ \t]*", ITEM),
-    ]
-]  # fmt: skip
+_LINES = (
+    (r"(?m)^-{4,}", "\n"),
+    # "; term : explanation"
+    (r"(?m)^([*#:]*;(?:[^\n:\[\]{}]*|[^\n]*? )):(?!//)[ \t]*(?=\S)", rf"\1\n{ITEM}"),
+    (r"(?m)^[*#:;]+[ \t]*", ITEM),
+)
 _VARIANTS = re.compile(r"-\{(?!\{)((?:[^{}]++|\{\{[^{}]*+\}\})*+)\}-")
 _FLAGS = re.compile(
     r"\s*(?:[ATRDHN+-]|[a-z]{2,3}(?:-[a-z]+)*)?(?:\s*;\s*(?:[ATRDHN+-]|[a-z]{2,3}(?:-[a-z]+)*))*\s*\Z"
@@ -59,11 +54,9 @@ def mark_lines(source: str) -> str:
     source = _INDENTED.sub(ITEM, source)  # MediaWiki, too, shows such a line as a line
     source = _GAPS.sub(_drop_gaps, source)
     for pattern, replacement in _LINES:
-        source = pattern.sub(replacement, source)
+        source = re.sub(pattern, replacement, source)
     for _ in range(3):  # one inside another
-        source, count = _VARIANTS.subn(_variant, source)
-        if not count:
-            break
+        source = _VARIANTS.sub(_variant, source)
     return source
 
 
@@ -83,8 +76,7 @@ def _variant(markup: re.Match[str]) -> str:
         return text
     ends = [pair.start() for pair in pairs[1:]] + [len(text)]
     variants = {pair[1]: text[pair.end() : end].strip(" ;\n") for pair, end in zip(pairs, ends, strict=True)}
-    chosen = [code for code in _FIRST_VARIANTS if code in variants]
-    return variants[chosen[0] if chosen else pairs[0][1]]
+    return variants[next(filter(variants.__contains__, _FIRST_VARIANTS), pairs[0][1])]
 
 
 def _drop_gaps(run: re.Match[str]) -> str:
@@ -102,20 +94,18 @@ def _drop_quotes(line: re.Match[str]) -> str:
     in l'''Avare'': after a single letter if there is such a place, else after a word, else anywhere.
     """
     text = line[0]
-    runs = [(m.start(), m.end(), {2: 2, 3: 3, 4: 3}.get(len(m[0]), 5)) for m in _QUOTES.finditer(text)]
-    bold = [start for start, end, size in runs if size == 3]
-    odd_bold = (len(bold) + sum(size == 5 for _, _, size in runs)) % 2
-    odd_italics = sum(size != 3 for _, _, size in runs) % 2
+    runs = {run.start(): {2: 2, 3: 3, 4: 3}.get(len(run[0]), 5) for run in _QUOTES.finditer(text)}
+    bold = [start for start, size in runs.items() if size == 3]
+    odd_bold = sum(size != 2 for size in runs.values()) % 2
+    odd_italics = sum(size != 3 for size in runs.values()) % 2
     apostrophe = -1
     if bold and odd_bold and odd_italics:
         apostrophe = min(bold, key=lambda at: (_rank(text[max(at - 2, 0) : at]), at))
-    pieces: list[str] = []
-    position = 0
-    for start, end, size in runs:
-        apostrophes = end - start - size + (start == apostrophe)
-        pieces += text[position:start], "'" * apostrophes, GAP
-        position = end
-    return "".join(pieces) + text[position:]
+
+    def shown(run: re.Match[str]) -> str:
+        return "'" * (len(run[0]) - runs[run.start()] + (run.start() == apostrophe)) + GAP
+
+    return _QUOTES.sub(shown, text)
 
 
 def _rank(before: str) -> int:

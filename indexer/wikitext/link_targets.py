@@ -4,8 +4,6 @@ Whether `[[Foo:Bar]]` is a page, a picture or a link to another language depends
 format supplies one function with the rules of its wiki.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -9,8 +9,6 @@ main(), an ellipsis or .NET, is not debris. One search matches everything once; 
 ("( ( ) )"), another search follows.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

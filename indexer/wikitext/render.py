@@ -5,12 +5,10 @@ after a link belong to its anchor. Of links within links only the outermost coun
 link is text as well.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import regex
@@ -21,7 +19,7 @@ from linkseek.indexer.wikitext.characters import GAP, Markup, plain, without_con
 from linkseek.indexer.wikitext.edits import PageText
 from linkseek.indexer.wikitext.lines import drop_tables, mark_lines
 from linkseek.indexer.wikitext.link_targets import IN_DROPPED, WITHOUT_TEXT, LinkingPage, Resolve
-from linkseek.indexer.wikitext.magic import call, function_of, replace_variables
+from linkseek.indexer.wikitext.names import function_of, replace_variables
 from linkseek.indexer.wikitext.plain_text import lay_out
 from linkseek.indexer.wikitext.tags import replace_tags, take_out_extensions
 from linkseek.indexer.wikitext.templates import shape_of
@@ -102,17 +100,16 @@ class _Walk:
         self.pieces.append(value)
         self.length += len(value)
 
-    def show(self, parts: Iterable[str]) -> None:
-        """Append pieces of text and of wikitext."""
+    def _template(self, source: str) -> None:
+        """Append the pieces of text and of wikitext that a template or a function shows."""
+        name, *arguments = _divided(source)
+        parts: Sequence[str] = ()
+        if function := function_of(name):
+            parts = function([*map(Markup, arguments)])
+        elif shape := shape_of(name, self.page.rules):
+            parts = shape(_named(arguments))
         for part in parts:
             (self.code if isinstance(part, Markup) else self.text)(part)
-
-    def _template(self, source: str) -> None:
-        name, *arguments = _divided(source)
-        if function_of(name):
-            self.show(call(name, [*map(Markup, arguments)]))
-        elif shape := shape_of(name, self.page.rules):
-            self.show(shape(_named(arguments)))
 
     def _heading(self, source: str, level: int) -> None:
         heading = _Walk(self.resolve, self.kept, replace(self.page, dropped=Counter(), links=Counter()))

@@ -8,8 +8,6 @@ the text between two tags stays. A tag that MediaWiki does not know is text: `a 
 Source: https://www.mediawiki.org/wiki/Help:Formatting.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import tomllib
@@ -21,6 +19,8 @@ _NAMES: dict[str, str] = tomllib.loads(Path(__file__).with_name("tags.toml").rea
 RAW, DROPPED, _INLINE, _BLOCK = (
     tuple(_NAMES[kind].split()) for kind in ("raw", "dropped", "inline", "block")
 )
+_BECOMES = dict.fromkeys(_INLINE, GAP) | dict.fromkeys(_BLOCK, "\n\n")
+_BECOMES |= dict.fromkeys(("li", "dt", "dd"), f"\n{ITEM}") | {"br": " "}
 _EXTENSION = re.compile(
     rf"(?=[< \t])(?:(?<=\n)[ \t]*+(?><!--.*?-->)[ \t]*+\n|<!--.*?(?:-->|\Z)"
     rf"|<({'|'.join(RAW + DROPPED)})(?=[\s/>])([^<>]*)>)",
@@ -96,13 +96,5 @@ def replace_tags(source: str) -> str:
 def _replace_tag(match: re.Match[str]) -> str:
     if match[1] is None:  # __TOC__, on its own line also __KEIN_TOC__; __init__ is somebody's text
         return "" if match[0] == match[0].upper() else match[0]
-    name = match[1].lower()
-    if name == "br":
-        return " "
-    if name in ("li", "dt", "dd"):
-        return f"\n{ITEM}"
-    if name in _BLOCK:
-        return "\n\n"
-    if name in _INLINE or match[0].endswith("/>"):  # <name/> is an extension's: it has no text
-        return GAP
-    return match[0]
+    # <name/> is an extension's: it has no text.
+    return _BECOMES.get(match[1].lower(), GAP if match[0].endswith("/>") else match[0])

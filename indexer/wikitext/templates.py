@@ -9,8 +9,6 @@ Wikipedia writes it. All others (boxes, notes, navigation) are dropped, and so i
 Source: the templates' documentation, https://en.wikipedia.org/wiki/Template:Convert and so on.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import tomllib

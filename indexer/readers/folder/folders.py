@@ -7,8 +7,6 @@ is a damaged record like any other: it stops the build, or is skipped and counte
 `PageReader` for those in which a file is a document, named by its path.
 """
 
-from __future__ import annotations
-
 import re
 import uuid
 from abc import abstractmethod
@@ -208,8 +206,8 @@ class PageReader(FolderReader):
     A record's place is the path, its payload the file's bytes. A single file is read by --format only.
     """
 
-    decodes = True
-    whole: PageReader | None = None
+    costly = headings = decodes = True
+    whole: "PageReader | None" = None
     """The reader of all pages that links may lead to, if this one reads a part of them."""
     indexes: ClassVar[tuple[str, ...]]
     """The pages that a link to a folder may mean, most likely first."""
@@ -242,15 +240,17 @@ class PageReader(FolderReader):
         own = [name for name in names if self.reads(name)]
         others = unread_texts(self.path, names, self.reads) if recognised else Counter()
         if others and (others.total() > len(own) or all(map(_ABOUT.search, own))):
-            unread = ", ".join(f"{n:,} {suffix} ({kind})" for (suffix, kind), n in others.most_common(5))
+            heaviest = others.most_common()
+            unread = ", ".join(f"{n:,} {suffix} ({kind.name})" for (suffix, kind), n in heaviest[:5])
+            advice = how_to_convert(kind for (_, kind), _ in heaviest)
             raise InputError(
                 f"{self.path}: most of its text would not be read: {unread}; "
                 f"only {len(own):,} would, as {self.name}",
-                f"{how_to_convert(others)} To read the {len(own):,} alone: --format {self.name}.",
+                f"{advice} To read the {len(own):,} alone: --format {self.name}.",
             )
         if recognised and (kind := foreign_pages(self.path, sample(own, _FEW_PAGES))):
             raise InputError(
-                f"{self.path}: {kind}", f"{kind.advice} Or read it as it is: --format {self.name}."
+                f"{self.path}: {kind.name}", f"{kind.advice} Or read it as it is: --format {self.name}."
             )
         self.choices = self._settled()
         return self

@@ -7,8 +7,6 @@ links. `html_text.render` calls these methods in reading order.
 Source: the HTML standard, section 15.3 (https://html.spec.whatwg.org/#flow-content-3).
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -78,10 +76,8 @@ class Layout:
         """Text as the page has it."""
         if self._raised and _POWER.fullmatch(text):
             text = raised(text)
-        if self._verbatim and not self._cells:
-            self.verbatim(text)
-        else:
-            self.words(text)
+        verbatim = self._verbatim and not self._cells and self._heading is None
+        (self.verbatim if verbatim else self.words)(text)
 
     def words(self, text: str) -> None:
         """Inline text; its white space collapses."""
@@ -96,9 +92,6 @@ class Layout:
 
     def verbatim(self, text: str) -> None:
         """Text whose spaces and lines are kept."""
-        if self._heading is not None:
-            self.words(text)
-            return
         text = text.translate(_INVISIBLE).replace("\r\n", "\n").replace("\r", "\n")
         shown = text.strip()
         lead = len(text) - len(text.lstrip()) if shown else len(text)
@@ -231,8 +224,7 @@ class Layout:
         return bool(self._tables and self._tables[-1])
 
     def _begin_sections(self, start: int) -> None:
-        for heading, level, anchor in self._waiting:
-            self.sections.append(Section(start, heading, level, anchor))
+        self.sections += [Section(start, *waiting) for waiting in self._waiting]
         self._waiting.clear()
 
 

@@ -12,14 +12,13 @@ name (`named`), in notes and Hugo; from the page as a folder; a label; a key of 
 that ends in the id of a page's file is that page's, as exports write it.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from posixpath import normpath
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -64,18 +63,9 @@ def climb(page: str, path: str) -> str:
 
     climb("a/b.html", "../c/") = "c/"; climb("a/b.html", "/d") = "d".
     """
-    parts = [] if path.startswith("/") else page.split("/")[:-1]
-    written = path.split("/")
-    for part in written:
-        if part == "..":
-            if parts and parts[-1] != "..":
-                parts.pop()
-            else:
-                parts.append("..")
-        elif part not in ("", "."):
-            parts.append(part)
-    folder = written[-1] in ("", ".", "..") and parts
-    return "/".join(parts) + ("/" if folder else "")
+    base = "" if path.startswith("/") else page.rpartition("/")[0]
+    climbed = normpath(f"{base}/{path}".lstrip("/"))
+    return "" if climbed == "." else climbed + "/" * (path.rpartition("/")[2] in ("", ".", ".."))
 
 
 LABEL = "#label:"
@@ -243,20 +233,19 @@ class Targets:
     def local(self, href: str) -> str | None:
         """The path of an address, from the folder's root if it has a host or begins at the site's root; None
         elsewhere."""
-        if not is_external(href):
-            paths = [root[root.index("/") :] for root in self.site]
-            end = max((len(path) for path in paths if href[: len(path)].lower() == path.lower()), default=0)
-            return "/" + href[end:] if end else href
-        if not _WEB.match(href):
+        if _WEB.match(href):
+            page = self.facts.addresses.get(comparable(href))
+            return "/" + quote(page) if page else self.below_site(href)
+        if is_external(href):
             return None
-        page = self.facts.addresses.get(comparable(href))
-        return "/" + quote(page) if page else self.below_site(href)
+        return (self.below_site(href) if href.startswith("/") else None) or href
 
     def below_site(self, href: str) -> str | None:
-        """The path of an address with a host, from the folder's root; None elsewhere."""
+        """The path from the folder's root of an address with a host, or from the site's root; else None."""
         host, path = re.split("(?=[/?#])|$", without_scheme(href), maxsplit=1)
         address = f"{host.lower()}/{path.removeprefix('/')}"
-        for root in self.site:
+        for root in sorted(self.site, key=len, reverse=True):
+            root = root if host else root[root.index("/") :]
             if address[: len(root)].lower() == root:
                 return "/" + address[len(root) :]
             if path_in(address).lower() == root.rstrip("/"):
@@ -299,10 +288,8 @@ class Targets:
         if path not in self.pages and (addressed := self.facts.addresses.get(path.strip("/").casefold())):
             return addressed
         candidates = list(self._candidates(path))
-        for candidate in candidates:
-            if candidate in self.pages:
-                return candidate
-        return next(filter(None, (self._folded.get(_fold(candidate)) for candidate in candidates)), None)
+        found = next(filter(self.pages.__contains__, candidates), None)
+        return found or next(filter(None, (self._folded.get(_fold(one)) for one in candidates)), None)
 
     def _candidates(self, path: str) -> Iterator[str]:
         bare, of_folder = path.rstrip("/"), path.endswith("/") or not path

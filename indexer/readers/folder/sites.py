@@ -1,11 +1,10 @@
 """The site of a folder's pages, as they show it: its hosts, and addresses of their own."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from zlib import crc32
@@ -30,12 +29,10 @@ def read_start(folder: Path, names: Sequence[str], size: int = _BYTES) -> Iterat
     """(name, first bytes) of the files that can be read; nothing outside the folder is opened."""
     for name in names:
         path = folder / name
-        try:
+        with suppress(OSError):  # which reading the page will report
             if path.is_file() and is_inside(folder, path):
                 with path.open("rb") as file:
                     yield name, file.read(size)
-        except OSError:
-            continue  # which reading the page will report
 
 
 def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], indexes: Sequence[str]) -> str:
@@ -43,10 +40,11 @@ def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], inde
 
     A few such addresses can be chance. They count if two witnesses speak for the root: that it ends with a
     part of the folder's path (https://acme.example/docs/ of docs/; two of pump.wiki/ in .../pump/wiki/), and
-    that most addresses of its host are such pages; or that it is a wiki's, as the folder is.
+    that most addresses of its host are such pages; or that it is a wiki's, as the folder is. An address that
+    stands only on the page it names says nothing: it leads to the page's source, or its history.
     """
     targets = Targets(pages, (), suffixes, indexes)
-    addresses: dict[str, set[str]] = {}
+    addresses: dict[str, dict[str, set[str]]] = {}  # by host and path: the pages that name it
     stated = Counter[str]()
     named_by = min(_NAMED, max(len(pages) - 1, 1))
     for name, content in read_start(folder, sample(pages, _SAMPLE)):
@@ -54,15 +52,16 @@ def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], inde
         for written in _ADDRESS.findall(content):
             host, _, path = path_in(written.decode("utf-8", "replace")).rstrip("/.,;:").partition("/")
             if path:
-                addresses.setdefault(host.lower(), set()).add(path)
+                addresses.setdefault(host.lower(), {}).setdefault(path, set()).add(name)
     wiki = any(re.fullmatch(r"(?:home|_sidebar|_footer)\.\w+", page, re.IGNORECASE) for page in pages)
     roots = {root for root, count in stated.items() if count >= named_by or 2 * count > stated.total()}
     for host, paths in addresses.items():
         below: dict[str, list[str | None]] = {}
         for path in sample([*paths], _SAMPLE):
             for at in [0, *(match.end() for match in re.finditer("/", path))][:_DEEPEST]:
-                below.setdefault(f"{host}/{path[:at].lower()}", []).append(targets.find(path[at:]))
-        root, found = max(below.items(), key=lambda one: len(one[1]) - one[1].count(None))
+                if paths[path] != {target := targets.find(path[at:])}:
+                    below.setdefault(f"{host}/{path[:at].lower()}", []).append(target)
+        root, found = max(below.items(), key=lambda one: len(one[1]) - one[1].count(None), default=("", []))
         hits, own = len(found) - found.count(None), {*found} - {None}
         witnesses = _parts_named(folder, root) + (2 * hits > len(paths)) + 2 * (wiki and "/wiki" in root)
         few = len(own) < named_by or (len(own) < _ENOUGH and witnesses < 2)
@@ -104,22 +103,23 @@ def _stated_roots(page: str, head: bytes, targets: Targets) -> set[str]:
 
 
 _VERSION = re.compile(
-    r"(?:[a-z]+[-_]|v)?\d+(?:[._]\d+)+(?:\.x)?(?:[-_.]?(?:alpha|beta|rc)[\d.]*)?"
-    r"|(?:v|version-)?\d{1,2}(?:\.x)?(?:-\d+\.(?:x|\d+))?"
+    r"(?:version-|v|([a-z]+[-_]))?\d+(?:[._]\d+)+(?:\.x)?(?:[-_.]?(?:alpha|beta|rc)[\d.]*)?"
+    r"|(?:version-|v)?(?:0|[1-9]\d?)(?:\.x)?(?:-\d+\.(?:x|\d+))?"
     r"|latest|stable|next|current|main|master|dev|nightly|edge|lts",
     re.IGNORECASE,
 )
 
 
 def versions_in(pages: Sequence[str]) -> list[str]:
-    """Folders next to each other that hold versions of the same pages: by their names and by their pages."""
-    below: dict[str, dict[str, set[str]]] = {}
+    """Folders next to each other that hold versions of the same pages: by their names, which differ in the
+    number alone (not "debugger-5.3" and "eunit-2.8"), and by their pages."""
+    below: dict[tuple[str, str | None], dict[str, set[str]]] = {}
     for page in pages:
-        parts = page.split("/")
-        at = next((n for n, part in enumerate(parts[:-1], start=1) if _VERSION.fullmatch(part)), 0)
-        if at:
-            around = below.setdefault("/".join(parts[: at - 1]), {})
-            around.setdefault("/".join(parts[:at]), set()).add("/".join(parts[at:]))
+        for part in re.finditer("([^/]+)/", page):
+            if version := _VERSION.fullmatch(part[1]):
+                around = below.setdefault((page[: part.start()], version[1]), {})
+                around.setdefault(page[: part.end() - 1], set()).add(page[part.end() :])
+                break
     return [
         folder
         for around in below.values()

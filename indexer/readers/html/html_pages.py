@@ -11,8 +11,6 @@ of the folder, or if the other page names that address as its own (saved pages).
 content that scripts would load. Templates, from which a generator makes pages, are no pages (`is_template`).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -40,12 +38,11 @@ from linkseek.indexer.readers.folder.sites import read_start, sample
 from linkseek.indexer.readers.html.html_text import (
     MAIN,
     count_links,
-    decode,
-    expand_empty,
     heading_text,
     is_template,
     parse_html,
     render,
+    source_of,
     without,
 )
 from linkseek.indexer.readers.html.page_lines import HIDDEN, SAMPLE, Shared, ends_of, own_text, shared_by
@@ -59,8 +56,6 @@ class HtmlReader(PageReader):
 
     name = "html"
     description = "a folder of web pages (.html, .htm, .xhtml): a documentation site, a static site"
-    costly = True
-    headings = True
     suffixes = (".html", ".htm", ".xhtml")
     indexes = ("index.html", "index.htm", "index.xhtml")
 
@@ -112,8 +107,8 @@ class HtmlReader(PageReader):
         metadata = {"language": language} if language else {}
         return [Document(name, title, *page, address.url or name, metadata), *dropped(lost)]
 
-    def _opened(self, name: str, content: bytes) -> tuple[str, LexborHTMLParser, _Address]:
-        source = _source(name, content)
+    def _opened(self, name: str, content: bytes) -> tuple[str, LexborHTMLParser, "_Address"]:
+        source = source_of(name, content)
         tree = parse_html(source)
         return source, tree, _Address(name, self.targets(), tree)
 
@@ -157,26 +152,11 @@ _COPY = re.compile(
 _NO_INDEX = re.compile(r"""<meta\s[^<>]*\brobots\b[^<>]*\bnoindex\b|<title>[^<>]*\bnot found\b""", re.I)
 
 
-_PANEL = re.compile(r"<!--\s*(End of |)Navigation Panel\s*-->")  # of LaTeX2HTML
-
-
-def _source(name: str, content: bytes) -> str:
-    """A page as HTML."""
-    source = decode(content)
-    if name.lower().endswith(".xhtml") or source.lstrip().startswith("<?xml"):
-        source = expand_empty(source)
-    ends = _PANEL.findall(source)
-    if ends.count("End of ") == ends.count(""):
-        source = _PANEL.sub(lambda mark: "</nav>" if mark[1] else "<nav>", source)
-    return source
-
-
-def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
+def _read(tree: LexborHTMLParser, address: "_Address") -> tuple[str, Layout]:
     """Title and text of a page. A page of navigation alone has that as its text."""
     layout = Layout()
     for selector, everything in [*((selector, False) for selector in MAIN), ("body", True)]:
-        main = _only(tree, selector)
-        if main is None:
+        if (main := _only(tree, selector)) is None:
             continue
         dropped = without(main, everything=everything)
         title = _title(tree, main, dropped)
@@ -195,10 +175,8 @@ def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
 def _only(tree: LexborHTMLParser, selector: str) -> LexborNode | None:
     """The element that contains all matches; None if there are several separate ones."""
     matches = tree.css(selector)
-    if not matches:
-        return None
-    inside = {node.mem_id for node in matches[0].css(selector)}
-    return matches[0] if all(node.mem_id in inside for node in matches[1:]) else None
+    inside = {node.mem_id for node in matches[0].css(selector)} if matches else {}
+    return matches[0] if matches and all(node.mem_id in inside for node in matches[1:]) else None
 
 
 _MAX_HEADINGS = 20
@@ -214,8 +192,7 @@ def _title(tree: LexborHTMLParser, main: LexborNode, dropped: frozenset[int]) ->
         begins = written[: len(shown)].casefold() == shown.casefold()
         if shown and begins and _SITE.match(written, len(shown)):
             return shown
-    headings = [heading_text(node, dropped) for node in main.css("h1")[:_MAX_HEADINGS]]
-    headings = [shown for shown in headings if shown]
+    headings = [*filter(None, (heading_text(node, dropped) for node in main.css("h1")[:_MAX_HEADINGS]))]
     return headings[0] if len(headings) == 1 or (headings and not written) else written
 
 

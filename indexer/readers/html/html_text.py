@@ -6,8 +6,6 @@ after headings. Nothing recurses, so depth costs no stack.
 Source: the HTML standard, section 13.2.3 (https://html.spec.whatwg.org/#determining-the-character-encoding).
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 import tomllib
@@ -48,7 +46,7 @@ _INSTEAD = {
 }
 
 
-def decode(content: bytes) -> str:
+def _decode(content: bytes) -> str:
     """A page as text: by its byte order mark, by what it declares, as UTF-8, or as windows-1252.
 
     Never fails: bytes that the encoding does not have become U+FFFD.
@@ -62,6 +60,23 @@ def decode(content: bytes) -> str:
         except UnicodeDecodeError:
             label = "windows-1252"
     return str(webencodings.decode(content, label)[0])
+
+
+_PANEL = re.compile(r"<!--\s*(End of |)Navigation Panel\s*-->")  # of LaTeX2HTML
+_VOID = "area base br col embed hr img input link meta param source track wbr".split()
+_EMPTY = re.compile(rf"<(?!(?:{'|'.join(_VOID)})\b)([a-z][\w:.-]*)((?:\s[^<>]*)?)/>", re.I)
+"""Elements of XHTML with an end of their own, as the parser of HTML does not read them: <script/>, <a/>."""
+
+
+def source_of(name: str, content: bytes) -> str:
+    """A page as HTML."""
+    source = _decode(content)
+    if name.lower().endswith(".xhtml") or source.lstrip().startswith("<?xml"):
+        source = _EMPTY.sub(r"<\1\2></\1>", source)
+    ends = _PANEL.findall(source)
+    if ends.count("End of ") == ends.count(""):
+        source = _PANEL.sub(lambda mark: "</nav>" if mark[1] else "<nav>", source)
+    return source
 
 
 _CONTROL = re.compile(rb"\{%.*?%\}|\{\{[^{}]*\}\}|<%.*?%>|<\?(?:php\b|=).*?(?:\?>|\Z)", re.DOTALL)
@@ -86,15 +101,6 @@ def is_template(content: bytes) -> bool:
     text, controls = _CONTROL.subn(b"", shown)
     named = name is not None and not _CONTROL.search(name[2]) and _ANY_TAG.sub(b"", name[2]).strip()
     return bool(controls and not named) and len(_ANY_TAG.sub(b"", text)) < _BYTES_PER_CONTROL * controls
-
-
-_VOID = "area base br col embed hr img input link meta param source track wbr".split()
-_EMPTY = re.compile(rf"<(?!(?:{'|'.join(_VOID)})\b)([a-z][\w:.-]*)((?:\s[^<>]*)?)/>", re.I)
-
-
-def expand_empty(source: str) -> str:
-    """XHTML as the parser of HTML reads it: <script/> and <a/> have an end of their own."""
-    return _EMPTY.sub(r"<\1\2></\1>", source)
 
 
 _MAX_DEPTH = 1000  # browsers stop at 512
@@ -155,7 +161,7 @@ _NOTE = (
 )
 _LABELS = (
     f"[class*='tab'] > label, {_NOTE} > :is(h2, h3, h4, h5, h6), "
-    f"{_NOTE} :is(.title, [class*='header']) > :is(h2, h3, h4, h5, h6)"
+    f"{_NOTE} :is(.title, [class*='head']) > :is(h2, h3, h4, h5, h6)"
 )
 """Names of tabs, notes and figures, which are lines of text."""
 

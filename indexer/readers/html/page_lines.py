@@ -7,8 +7,6 @@ links that lead to the page before or after. Menus, footers and notices are foun
 folder, and cut off only where nothing else comes before or after them.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections import Counter
@@ -162,12 +160,9 @@ def _count_navigation(text: str, start: int, end: int, links: Sequence[Link]) ->
     """The links, or labels, of a line in which nothing else stands (-1: a label alone); 0 of any other."""
     if end - start > _LONGEST or (links and links[-1].end > end):
         return 0
-    outside, position = [], start
-    for link in links:
-        outside.append(text[position : link.start])
-        position = link.end
-    outside.append(text[position:end])
-    if any(_LABEL.sub("", piece) for piece in outside):
+    spans = [(link.start - start, link.end - start) for link in links]
+    outside = cut(text[start:end], spans, _NEAR).split(_NEAR)
+    if not all(map(_LABEL.fullmatch, outside)):
         return 0
     if not links:  # those that generators mark are dropped already
         labels = len(_NEIGHBOUR.findall(text, start, end))

@@ -5,8 +5,6 @@ between lines of ;;; or after ---json; the lines at the start that MkDocs, Pando
 addresses of the page.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import re
@@ -130,6 +128,7 @@ def addresses_of(page: str, front: dict[Any, Any]) -> Iterator[str]:
             if written and (":" not in written or (name.startswith("alias") and "://" not in written)):
                 address = climb(page, written).strip("/")
                 yield address
+                yield f"{page.partition('/')[0]}/{address}"  # where the site's root is the folder's parent
                 if name == "slug" and bare.endswith("/index"):  # of Hugo's bundles: the folder's name
                     yield climb(page.rpartition("/")[0], written).strip("/")
                 if "/" in written and not written.startswith((".", "/")):  # of MDN, in any folder
@@ -146,8 +145,7 @@ def addresses_of(page: str, front: dict[Any, Any]) -> Iterator[str]:
         yield f"{_MONTHS[int(day[2]) - 1]} {number}{_ENDINGS.get(number, 'th')}, {day[1]}"
     without_order = _ORDER.sub("", bare)
     if without_order != bare:
-        yield without_order
-        yield without_order + PurePosixPath(page).suffix
+        yield from (without_order, without_order + PurePosixPath(page).suffix)
+        yield without_order.removesuffix("/index")
     if bare.startswith("_") and "/" in bare and not bare.startswith("_posts/"):  # a collection of Jekyll
-        yield bare[1:]
-        yield bare[1:] + ".html"
+        yield from (bare[1:], f"{bare[1:]}.html")

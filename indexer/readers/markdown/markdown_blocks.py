@@ -6,13 +6,21 @@ dropped and counted by name.
 Source: the documentation of MkDocs with Material and pymdown, Docusaurus, MDX, MyST, VitePress and Quarto.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
+import tomllib
+from collections import Counter
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
 
 from linkseek.indexer.readers.folder.page_targets import LABEL
-from linkseek.indexer.readers.markdown.markdown_tags import DIALECTS, TAGS, Dropped
+
+TAGS = "tags of site generators"
+DIALECTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text("utf-8"))
+"""Signs of the dialects: rules, config files, directives, words of tags."""
+
+Dropped = Counter[tuple[str, str]]
 
 _FENCE = re.compile(r"^([ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(`{3,}|~{3,})[ \t]*(.*)$")
 _ADMONITION = re.compile(r'^(\s*)(?:!!!|\?\?\?\+?)(?:[ \t]+|(?=\w))([\w -]*?)[ \t]*(?:"(.*)")?[ \t]*$')
@@ -59,10 +67,8 @@ def shown_blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 
             at = end
         elif (match := _CONTAINER.match(line)) and (line.strip().strip(":") == "" or match[2]):
             title = _title_of_container(match[2] or "", match[3])
-            options: dict[str, str] = {}
-            if match[2] and match[2][0] == "{":
-                options = _options(lines[at:])
-                at += len(options)
+            options, rest = _options(lines[at:] if (match[2] or "")[:1] == "{" else [])
+            at = len(lines) - len(rest) if options else at
             out += ["", match[1] + _linked(title, options), ""]
         else:
             out.append(line)
@@ -95,15 +101,10 @@ def without_indents(lines: list[str]) -> list[str]:
     return lines
 
 
-def _options(lines: list[str]) -> dict[str, str]:
-    """The options of a directive, ":link: guide", at the start of its lines: as many as there are lines."""
-    options: dict[str, str] = {}
-    for number, line in enumerate(lines):
-        match = _OPTION.match(line)
-        if match is None:
-            break
-        options[match[1] if match[1] not in options else f"{match[1]} {number}"] = match[2] or ""
-    return options
+def _options(lines: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The options of a directive, ":link: guide", at the start of its lines; and the other lines."""
+    options = [option for option in takewhile(bool, map(_OPTION.match, lines)) if option]
+    return {option[1]: option[2] or "" for option in reversed(options)}, lines[len(options) :]
 
 
 def _linked(title: str, options: dict[str, str]) -> str:
@@ -127,23 +128,19 @@ def _title_of_container(name: str, written: str) -> str:
 
 
 def _end_of_fence(lines: list[str], at: int, mark: str) -> int:
-    for end in range(at, len(lines)):
-        closing = lines[end].strip().lstrip("> ")
-        if len(closing) >= len(mark) and not closing.strip(mark[0]):
-            return end
-    return len(lines)
+    closing = re.compile(rf"[>\s]*{mark}{mark[0]}*\s*")
+    return next((end for end in range(at, len(lines)) if closing.fullmatch(lines[end])), len(lines))
 
 
 def _end_of_indented(lines: list[str], at: int, indent: int) -> int:
     end = at
     for place in range(at, len(lines)):
-        if not lines[place].strip():
-            continue
-        if lines[place].expandtabs(4)[:indent].strip():
+        expanded = lines[place].expandtabs(4)
+        if expanded[:indent].strip():
             break
-        end = place + 1
-    for place in range(at, end):
-        lines[place] = lines[place].expandtabs(4) if lines[place].startswith("\t") else lines[place]
+        if expanded.strip():
+            lines[place] = expanded if lines[place].startswith("\t") else lines[place]
+            end = place + 1
     return end
 
 
@@ -155,15 +152,12 @@ def _fence(
     name = directive[1] if directive else ""
     if directive is None or (name not in _SHOWN and name not in _UNSHOWN) or depth >= _DEEPEST:
         if name in _CODE:
-            while body and _OPTION.match(body[0]):
-                body = body[1:]
-            return [f"{fence[1]}{fence[2]}", *body, *closing]
+            return [f"{fence[1]}{fence[2]}", *_options(body)[1], *closing]
         return [fence[0], *body, *closing]
     if name in _UNSHOWN:
         dropped[TAGS, f"{{{name}}}"] += 1
         return [""]
-    options = _options(body)
-    body = body[len(options) :]
+    options, body = _options(body)
     if body and body[0].strip() == "---" and "---" in [line.strip() for line in body[1:]]:
         body = body[[line.strip() for line in body].index("---", 1) + 1 :]
     title = "" if name in ("figure", "container", "div", "only", "ifconfig", "cssclass") else directive[2]

@@ -6,13 +6,12 @@ of the front matter (YAML, TOML or JSON), else the first heading of level 1 with
 is ignored and counted, and text between two lines "---" that is not a mapping stays text.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
@@ -35,8 +34,8 @@ from linkseek.indexer.readers.markdown.front_matter import (
     split_front_matter,
     without_front_matter,
 )
+from linkseek.indexer.readers.markdown.markdown_blocks import DIALECTS, TAGS, Dropped
 from linkseek.indexer.readers.markdown.markdown_dialects import dialect_of, to_commonmark
-from linkseek.indexer.readers.markdown.markdown_tags import TAGS, Dropped
 from linkseek.indexer.readers.markdown.markdown_text import MarkdownLinks, render_markdown, slug_of
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT
@@ -50,8 +49,6 @@ class MarkdownReader(PageReader):
 
     name = "markdown"
     description = "a folder of Markdown files (.md, .mdx, .ipynb, ...): documentation, a GitHub wiki, a vault"
-    costly = True
-    headings = True
     suffixes = (".md", ".mdx", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd", NOTEBOOK)
     indexes = ("index.md", "README.md", "_index.md", "index.mdx", "index.markdown", "index.qmd", "Home.md")
     large = (NOTEBOOK,)
@@ -86,7 +83,8 @@ class MarkdownReader(PageReader):
     @classmethod
     def stated(cls, path: Path, names: Sequence[str]) -> dict[str, str]:
         """The site's address and the dialect, by config files."""
-        configs = read_start(path, [name for name in _CONFIG_FILES if name in names])
+        around = [name for name in _CONFIG_FILES if name not in DIALECTS["shared"]]
+        configs = chain(read_start(path, _CONFIG_FILES), read_start(path.absolute().parent, around))
         sites = [_site_of_config(name, content.decode("utf-8", "replace")) for name, content in configs]
         dialect = dialect_of(path, names) or ("logseq" if cls._is_outline(path, names) else "")
         return {"site": next(filter(None, sites), ""), "markdown": dialect}
@@ -190,7 +188,8 @@ def read_source(name: str, content: bytes, dropped: Dropped) -> str:
         notebook = orjson.loads(content or b"{}")
         sheets = [notebook, *notebook.get("worksheets", ())]
         cells = [cell for sheet in sheets for cell in sheet.get("cells", ())]
-        shown = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+        texts = [cell for cell in cells if cell["cell_type"] in ("markdown", "heading")]  # of version 3
+        shown = [f"{'#' * cell.get('level', 0)} ".lstrip() + "".join(cell["source"]) for cell in texts]
     except (ValueError, AttributeError, KeyError, TypeError):
         raise InputError(
             "not a notebook (JSON with cells)", "Save it again in Jupyter, or --exclude it."
@@ -200,9 +199,12 @@ def read_source(name: str, content: bytes, dropped: Dropped) -> str:
 
 
 _INCLUDE = re.compile(
-    r"(?<![\\`])\{\{ ?#(include|rustdoc_include|playground|playpen|title)\b[ \t]*([^{}\n]*)\}\}"
+    r"(?<![\\`])\{\{ ?#(?P<by>include|rustdoc_include|playground|playpen|title)\b[ \t]*(?P<file>[^{}\n]*)\}\}"
+    r"|^[ \t]*-{1,}8<-{1,}[ \t]*([\"'])(?P<snippet>[^\n]+)\3[ \t]*$",
+    re.MULTILINE,
 )
-_ANCHOR = re.compile(r"ANCHOR(_END)?:\s*([\w.-]+)")
+"""Of mdBook, from the page; of pymdown, from the root."""
+_ANCHOR = re.compile(r"(?:ANCHOR(_END)?|--8<--[ \t]*\[(?:start|(end))):\s*([\w.-]+)")
 _DEEPEST = 10
 
 
@@ -215,20 +217,21 @@ def with_includes(
     """
 
     def included(match: re.Match[str]) -> str:
-        path, *selected = re.sub(r"\s.*" if match[1][:4] == "play" else r"\s+\Z", "", match[2]).split(":")
-        inside = climb(page, path)
+        by, written = match["by"] or "snippet", match["file"] or match["snippet"] or ""
+        path, *selected = re.sub(r"\s.*" if by[:4] == "play" else r"\s+\Z", "", written).split(":")
+        inside = climb(page if match["by"] else "", path)
         file = folder / inside
-        if match[1] != "title" and depth < _DEEPEST and path and is_inside(folder, file) and file.is_file():
+        if by != "title" and depth < _DEEPEST and path and is_inside(folder, file) and file.is_file():
             with file.open("rb") as stream:
                 content = stream.read(room[0] + 1)
             room[0] -= len(content)
             if room[0] >= 0:
                 lines = _selected(content.decode("utf-8", "replace").splitlines(), selected)
                 return with_includes("\n".join(lines), inside, folder, dropped, room, depth + 1)
-        dropped[TAGS, match[1]] += 1
+        dropped[TAGS, by] += 1
         return ""
 
-    return _INCLUDE.sub(included, source) if "#" in source and "{{" in source else source
+    return _INCLUDE.sub(included, source) if "{{" in source or "8<" in source else source
 
 
 def _selected(lines: list[str], selected: list[str]) -> list[str]:
@@ -237,7 +240,8 @@ def _selected(lines: list[str], selected: list[str]) -> list[str]:
         start, end = (int(one) if one.isdecimal() else 0 for one in (*selected, selected[0])[:2])
         lines = lines[max(start - 1, 0) : end or None]
     elif selected:
-        marks = [(match[2], match[1]) if (match := _ANCHOR.search(line)) else None for line in lines]
-        start, end = ((*marks, (selected[0], of)).index((selected[0], of)) for of in (None, "_END"))
+        found = map(_ANCHOR.search, lines)
+        marks = [(mark[3], bool(mark[1] or mark[2])) if mark else None for mark in found]
+        start, end = ((*marks, (selected[0], ends)).index((selected[0], ends)) for ends in (False, True))
         lines = lines[start:end]
     return [line for line in lines if not _ANCHOR.search(line)]

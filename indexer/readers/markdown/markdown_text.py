@@ -8,8 +8,6 @@ Wiki links are [[Page]], [[Page|text]] (Obsidian) and [[text|Page]] (GitHub); an
 Source: https://spec.commonmark.org/0.31.2/.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,8 +25,8 @@ from mdit_py_plugins.footnote import footnote_plugin
 from linkseek.indexer.readers.folder.page_layout import Layout
 from linkseek.indexer.readers.folder.page_targets import LABEL, NO_PAGE, Led, PageLinks
 from linkseek.indexer.readers.html.html_text import parse_html, render, without
+from linkseek.indexer.readers.markdown.markdown_blocks import DIALECTS
 from linkseek.indexer.readers.markdown.markdown_dialects import OF_MDX
-from linkseek.indexer.readers.markdown.markdown_tags import DIALECTS
 from linkseek.indexer.readers.reader import damaged
 from linkseek.indexer.wikitext.link_targets import SAME_PAGE
 

@@ -14,10 +14,9 @@ many short pages.
 Source: https://www.mediawiki.org/xml/export-0.11.xsd.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import unescape
@@ -151,7 +150,7 @@ def _prefixes(reader: MediawikiReader) -> frozenset[str]:
     """Words before a colon in titles that could mean something else; see `Site.prefixes`."""
     prefixes: set[str] = set()
     for path in reader.paths():
-        try:
+        with suppress(InputError, OSError):  # which reading the file will report
             source, stream = open_source(path)
             with source, as_utf8(stream) as text:
                 rest = b""
@@ -159,8 +158,6 @@ def _prefixes(reader: MediawikiReader) -> frozenset[str]:
                     for match in _TITLE.finditer(rest + chunk):
                         prefixes.add(fold(unescape(match[1].decode("utf-8", "replace"))))
                     rest = chunk[-_OVERLAP:]
-        except (InputError, OSError):
-            continue  # which reading the file will report
     return frozenset(filter(may_be_prefix, prefixes))
 
 

@@ -3,8 +3,6 @@
 Source: MediaWiki's Manual:Title.php and Manual:$wgCapitalLinks.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import tomllib
@@ -46,17 +44,13 @@ class Site:
         """Whether links to other languages and sites have the prefixes of Wikimedia's wikis."""
         return _WIKIMEDIA.search(self.base) is not None
 
-    @property
-    def has_subpages(self) -> bool:
-        """Whether `[[/Sub]]` is a page below this one: all wikis but those that read it as a title."""
-        return _WITHOUT_SUBPAGES.search(self.base) is None
-
 
 _WIKIMEDIA = re.compile(
     r"//[^/]*\b(?:wiki(?:pedia|books|news|quote|source|versity|voyage|data|media|mediafoundation)|wiktionary|"
     r"mediawiki)\.org(?:[:/]|$)"
 )
 _WITHOUT_SUBPAGES = re.compile(r"//[^/]*\bwik(?:ipedia|tionary|inews|iquote)\.org")
+"""Wikis that read `[[/Sub]]` as a title; of all others it is a page below this one."""
 
 
 def may_be_prefix(folded: str) -> bool:
@@ -104,7 +98,7 @@ class Titles:
             (sensitive for number, _, sensitive in site.namespaces if number == 0), site.case_sensitive
         )
         self._capitals = _GEORGIAN | ({"i": "İ"} if site.language.lower() in _TWO_LETTERS_I else {})
-        self._subpages = site.has_subpages
+        self._subpages = not _WITHOUT_SUBPAGES.search(site.base)
         self._semantic = any(
             number == _PROPERTIES or fold(name) == "property" for number, name, _ in site.namespaces
         )
@@ -209,10 +203,8 @@ def _spaced(title: str) -> str:
     return " ".join(title.replace("_", " ").split())
 
 
-@lru_cache(maxsize=8)
-def titles_of(site: Site, read: tuple[int, ...] = (0,)) -> Titles:
-    """The rules of a site, made once. read: see `Titles`."""
-    return Titles(site, read)
+titles_of = lru_cache(maxsize=8)(Titles)
+"""The rules of a site, made once."""
 
 
 _NAMES = "|".join(

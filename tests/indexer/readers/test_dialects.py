@@ -166,7 +166,7 @@ def test_a_dialect_can_be_named_and_is_known_by_its_config(tmp_path: Path) -> No
     assert page(tmp_path / "b", "!!! note\n    x {{ y }}", "plain")[0] == "!!! note x {{ y }}"
     assert page(tmp_path / "c", "a {{ y }} b")[0] == "a {{ y }} b"
     (tmp_path / ".eleventy.js").touch()
-    assert dialect_of(tmp_path, []) == "jekyll"
+    assert dialect_of(tmp_path, []) == dialect_of(tmp_path / "posts", []) == "jekyll"
     for name, dialect in (("_config.yml", "jekyll"), ("mkdocs.yml", "mkdocs"), ("logseq/config.edn",
     "logseq"),
                           ("eleventy.config.js", "jekyll"), ("quartz.config.ts", "obsidian"),
@@ -386,7 +386,7 @@ def test_templates_are_no_pages(tmp_path: Path, content: str, template: bool) ->
     [
         ("https://a.example/#abc https://a.example/#/x/guide", 0),
         ("https://a.example/?v=1 https://a.example/ https://a.example//?u", 0),
-        ("https://a.example/v/guide", 0),
+        ("https://a.example/v/z https://a.example/v/guide", 0),
         ("https://a.example/v/guide https://a.example/v/b", 2),
         ("https://a.example/guide https://a.example/guide/ https://a.example/guide.html "
          "https://a.example/guide.md https://a.example/guide?x https://a.example/guide#y", 0),

@@ -183,7 +183,7 @@ def test_the_main_part(around: str, tmp_path: Path) -> None:
     [*(f"<main><p>a<aside {note}>b</aside><aside class=toc>no</aside></main>" for note in
        ("class='starlight-aside x'", "class=callout-note", "role=doc-footnote", "epub:type=footnote")),
      "<article>a</article><article>b</article><nav>no</nav>",
-     "<p>a</p><aside>b</aside><aside>no</aside>",
+     "<p>a</p><aside>b</aside><aside>no</aside>", "<div id=content><p>a</p><article>b</article></div>",
      "<aside class='footnote brackets'>a</aside><aside class=topic>b</aside><aside>no</aside>",
      "<div class=sidebar><p class=sidebar-title>a</p>b</div><div class=sidebar><a href=x>no</a></div>",
      "<div class=sidebar><p class=title>a</p>b</div>",
