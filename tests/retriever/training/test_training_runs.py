@@ -303,25 +303,26 @@ def test_a_gradient_that_is_no_number_stops_before_a_checkpoint(config, monkeypa
     assert not [*path.parent.rglob("model.safetensors")]
 
 
-def test_what_a_step_frees_is_kept_for_the_next_one():
-    """Pages that the kernel has to clear anew, for the same tensor again and again."""
+def test_what_a_step_frees_is_kept_for_the_next_one_until_it_is_given_back():
+    """Pages that the kernel has to clear anew, for the same tensor again and again, and pages in memory."""
     if platform.libc_ver()[0] != "glibc":
         pytest.skip("only glibc can be told")
     script = """
-import resource, torch
+import psutil, resource, torch
 from linkseek.retriever.training.loop import keep_freed_memory
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(4):
         torch.ones(16 << 20)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-first = faults()
-keep_freed_memory()
-print(first, min(faults() for _ in range(8)))  # the heap's layout settles after a few
+first, give_back, process = faults(), keep_freed_memory(), psutil.Process()
+print(first, min(faults() for _ in range(8)), process.memory_info().rss)  # the heap settles after a few
+give_back()
+print(process.memory_info().rss)
 """
     done = python("-c", script)
-    before, after = map(int, done.stdout.split())
-    assert after < before / 10
+    before, after, kept, left = map(int, done.stdout.split())
+    assert after < before / 10 and left <= kept - (64 << 20)
 
 
 @pytest.mark.parametrize(
