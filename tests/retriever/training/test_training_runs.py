@@ -303,10 +303,9 @@ def test_a_gradient_that_is_no_number_stops_before_a_checkpoint(config, monkeypa
     assert not [*path.parent.rglob("model.safetensors")]
 
 
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
 def test_what_a_step_frees_is_kept_for_the_next_one_until_it_is_given_back():
     """Pages that the kernel has to clear anew, for the same tensor again and again, and pages in memory."""
-    if platform.libc_ver()[0] != "glibc":
-        pytest.skip("only glibc can be told")
     script = """
 import psutil, resource, torch
 from linkseek.retriever.training.loop import keep_freed_memory
