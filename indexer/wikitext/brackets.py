@@ -27,7 +27,7 @@ _EXTERNAL_AS_LINK = re.compile(r"\[\[(https?://[^\s\[\]<>|]++)[ \t]*+(?:\|([^\[\
 _BRACKETED = re.compile(r"\[(?<!\[\[)[^\[\]|\n]*+\](?=\]\])")  # [[Foo|a[1]]]
 _BRACKETS = re.compile(r"\[\[(?!\[)|\]\]|\{\{+|\}\}+")
 _NAME = re.compile(r"\s*([^|{}\[\]<>]{1,40}?)\s*(?:\||\}\})")
-_AFTER_TITLE = re.compile(r"[|\[\]{}\n]")
+_LINK_TITLE = re.compile(r"[^|\[\]{}\n]*")
 _UNCLOSED = re.compile(r"\{\{+[^\n|\[\]{}]*(?:\n[ \t]*\|[^\n]*)+")
 
 
@@ -46,7 +46,8 @@ def balance_brackets(source: str, resolve: Resolve, page: LinkingPage) -> str:
             if drop and braces == 2:
                 dropped.add((start, end))
         else:
-            title = _AFTER_TITLE.split(source[start + 2 : end], 1)[0]
+            match = _LINK_TITLE.match(source, start + 2)
+            title = match[0] if match else ""
             hidden = ":" in title and _is_hidden(source, start, end, resolve(title))
             page.links["hidden"] += hidden
             drop = hidden or depth > _DEEPEST

@@ -67,8 +67,7 @@ def shown_blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 
             at = end
         elif (match := _CONTAINER.match(line)) and (line.strip().strip(":") == "" or match[2]):
             title = _title_of_container(match[2] or "", match[3])
-            options, rest = _options(lines[at:] if (match[2] or "")[:1] == "{" else [])
-            at = len(lines) - len(rest) if options else at
+            options, at = _options(lines, at) if (match[2] or "").startswith("{") else ({}, at)
             out += ["", match[1] + _linked(title, options), ""]
         else:
             out.append(line)
@@ -101,10 +100,11 @@ def without_indents(lines: list[str]) -> list[str]:
     return lines
 
 
-def _options(lines: list[str]) -> tuple[dict[str, str], list[str]]:
-    """The options of a directive, ":link: guide", at the start of its lines; and the other lines."""
-    options = [option for option in takewhile(bool, map(_OPTION.match, lines)) if option]
-    return {option[1]: option[2] or "" for option in reversed(options)}, lines[len(options) :]
+def _options(lines: list[str], at: int = 0) -> tuple[dict[str, str], int]:
+    """The options of a directive, ":link: guide", that begin at a line; and the line after them."""
+    matches = (_OPTION.match(lines[place]) for place in range(at, len(lines)))
+    options = [option for option in takewhile(bool, matches) if option]
+    return {option[1]: option[2] or "" for option in reversed(options)}, at + len(options)
 
 
 def _linked(title: str, options: dict[str, str]) -> str:
@@ -152,12 +152,13 @@ def _fence(
     name = directive[1] if directive else ""
     if directive is None or (name not in _SHOWN and name not in _UNSHOWN) or depth >= _DEEPEST:
         if name in _CODE:
-            return [f"{fence[1]}{fence[2]}", *_options(body)[1], *closing]
+            return [f"{fence[1]}{fence[2]}", *body[_options(body)[1] :], *closing]
         return [fence[0], *body, *closing]
     if name in _UNSHOWN:
         dropped[TAGS, f"{{{name}}}"] += 1
         return [""]
-    options, body = _options(body)
+    options, at = _options(body)
+    body = body[at:]
     if body and body[0].strip() == "---" and "---" in [line.strip() for line in body[1:]]:
         body = body[[line.strip() for line in body].index("---", 1) + 1 :]
     title = "" if name in ("figure", "container", "div", "only", "ifconfig", "cssclass") else directive[2]
