@@ -28,7 +28,7 @@ ON_RAY = (
 MEASURED = TESTS / "slow_tests.txt"
 """Seconds of slow functions, with all of their parameters, and of files all of whose functions are slow."""
 
-LIMIT = 0.1
+LIMIT = 0.05
 """Seconds that a test takes at most that is not slow, on an idle machine."""
 
 

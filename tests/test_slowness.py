@@ -31,9 +31,9 @@ def test_tests_that_take_long_are_put_on_the_list_and_their_files_come_first(tmp
     taken = Measured()
     for name, seconds in (
         ("x::a[1]", 0.01),
-        ("x::a[2]", 0.07),
-        ("x::a[2]", 0.06),
-        ("x::b", 0.09),
+        ("x::a[2]", 0.04),
+        ("x::a[2]", 0.02),
+        ("x::b", 0.04),
         ("y::a", 2),
     ):
         report: Any = SimpleNamespace(nodeid=f"tests/app/{name}", duration=seconds)
