@@ -46,8 +46,7 @@ def balance_brackets(source: str, resolve: Resolve, page: LinkingPage) -> str:
             if drop and braces == 2:
                 dropped.add((start, end))
         else:
-            match = _LINK_TITLE.match(source, start + 2)
-            title = match[0] if match else ""
+            title = next(_LINK_TITLE.finditer(source, start + 2))[0]
             hidden = ":" in title and _is_hidden(source, start, end, resolve(title))
             page.links["hidden"] += hidden
             drop = hidden or depth > _DEEPEST

@@ -102,9 +102,8 @@ def without_indents(lines: list[str]) -> list[str]:
 
 def _options(lines: list[str], at: int = 0) -> tuple[dict[str, str], int]:
     """The options of a directive, ":link: guide", that begin at a line; and the line after them."""
-    matches = (_OPTION.match(lines[place]) for place in range(at, len(lines)))
-    options = [option for option in takewhile(bool, matches) if option]
-    return {option[1]: option[2] or "" for option in reversed(options)}, at + len(options)
+    options = [*takewhile(bool, (_OPTION.match(lines[place]) for place in range(at, len(lines))))]
+    return {option[1]: option[2] or "" for option in reversed(options) if option}, at + len(options)
 
 
 def _linked(title: str, options: dict[str, str]) -> str:
