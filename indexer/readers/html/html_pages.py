@@ -175,7 +175,7 @@ def _read(tree: LexborHTMLParser, address: "_Address") -> tuple[str, Layout]:
 def _only(tree: LexborHTMLParser, selector: str) -> LexborNode | None:
     """The element that contains all matches; None if there are several separate ones."""
     matches = tree.css(selector)
-    inside = {node.mem_id for node in matches[0].css(selector)} if matches else {}
+    inside = {node.mem_id for match in matches[:1] for node in match.css(selector)}
     return matches[0] if matches and all(node.mem_id in inside for node in matches[1:]) else None
 
 
