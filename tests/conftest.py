@@ -174,8 +174,10 @@ def cluster(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     _CLUSTER.end_before(nextitem)
+    if nextitem and nextitem.path != item.path:
+        gc.freeze()  # what the file has imported, which each collection of garbage would go through
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -202,10 +202,11 @@ class _Flag:
     def is_list(self) -> bool:
         return any(get_origin(kind) is list for kind in self.types)
 
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of argparse's `add_argument`."""
+    def arguments(self, helps: bool) -> dict[str, Any]:
+        """The arguments of argparse's `add_argument`. helps: whether `--help` is asked for."""
         place = ".".join(self.place)
-        same = {"dest": place, "help": self._help().replace("%", "%%"), "default": argparse.SUPPRESS}
+        text = self._help().replace("%", "%%") if helps else None
+        same = {"dest": place, "help": text, "default": argparse.SUPPRESS}
         if self.is_switch:
             return same | {"action": "store_const", "const": not self.field.default}
         if self.is_word:
@@ -280,11 +281,12 @@ def _given(flags: Mapping[str, _Flag], argv: Sequence[str], program: str, model:
         allow_abbrev=False,
     )
     groups: dict[str, Any] = {"": parser}
+    helps = not {"-h", "--help"}.isdisjoint(argv)
     for name, each in flags.items():
         table = ".".join(each.place[:-1])
         if table not in groups:
             groups[table] = parser.add_argument_group(f"[{table}]", each.table)
-        groups[table].add_argument(*([] if each.is_word else [name]), **each.arguments())
+        groups[table].add_argument(*([] if each.is_word else [name]), **each.arguments(helps))
     words = list(argv)
     for number, word in enumerate(words):  # a flag with "-" between its words, a key of a table with "_"
         if _A_FLAG.match(word):

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from linkseek.indexer.files.hashes import combined_sha256, file_sha256
+from linkseek.indexer.files.hashes import combined_sha256, model_file_sha256
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, raise_of_machine
 from linkseek.retriever.models.checks.only_data import read_settings
 from linkseek.retriever.models.locations import (
@@ -123,7 +123,7 @@ def model_sha256(folder: Path, tower: str = "") -> str:
     if other and holds_two_towers(folder):
         names = [name for name in names if not name.startswith(f"{other}_")]
     try:
-        lines = [f"{name} {file_sha256(folder / name)}" for name in names]
+        lines = [f"{name} {model_file_sha256(folder / name)}" for name in names]
     except OSError as error:
         raise_of_machine(error)
         raise DamagedIndexError(f"{folder}: {error}", "Check the model's folder.") from None

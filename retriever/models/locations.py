@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.files.hashes import model_file_sha256
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER, MULTILINGUAL
 from linkseek.indexer.program.errors import InputError, LinkseekError, raise_of_machine
 from linkseek.indexer.program.extras import install_hint
@@ -188,7 +188,7 @@ def _find_default() -> Path:
     folder = _from_package() or _from_hub(_DEFAULT_REPOSITORY, BI_ENCODER)
     for file in [*_PINNED, *decisive_files(folder)]:
         expected = _PINNED.get(file)
-        if not (folder / file).is_file() or file_sha256(folder / file) != expected:
+        if not (folder / file).is_file() or model_file_sha256(folder / file) != expected:
             raise InputError(
                 f"encoder {DEFAULT_ENCODER}: {folder / file} is missing or not the known file",
                 f"Its SHA-256 must be {expected or 'the hash of a known file'}. Remove the folder, or "

@@ -24,7 +24,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.files.hashes import model_file_sha256
 from linkseek.indexer.program.defaults import MULTILINGUAL
 from linkseek.indexer.program.errors import InputError, log_line
 from linkseek.indexer.store.artifacts import temporary_path
@@ -56,7 +56,7 @@ def unpacked(file: Path, cache: Path) -> Path:
     """
     folder = cache / f"{MULTILINGUAL}-{_SHA256[:16]}"
     if not folder.is_dir():
-        if not file.is_file() or file_sha256(file) != _SHA256:
+        if not file.is_file() or model_file_sha256(file) != _SHA256:
             raise InputError(f"encoder {MULTILINGUAL}: {file} is missing or not the known file", _AGAIN)
         cache.mkdir(parents=True, exist_ok=True)
         with locked(folder):
@@ -67,7 +67,7 @@ def unpacked(file: Path, cache: Path) -> Path:
                 _unpack(file.read_bytes(), temporary)
                 temporary.rename(folder)
     for name, expected in _UNPACKED.items():
-        if not (folder / name).is_file() or file_sha256(folder / name) != expected:
+        if not (folder / name).is_file() or model_file_sha256(folder / name) != expected:
             problem = f"encoder {MULTILINGUAL}: {folder / name} is not the known file"
             raise InputError(problem, f"Remove the folder {folder}.")
     return folder

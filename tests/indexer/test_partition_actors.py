@@ -125,7 +125,7 @@ def test_an_actor_that_is_killed_or_hangs_is_replaced_twice(searched, sample, qu
     os.kill(process_of(actors, 0), signal.SIGKILL)
     os.kill(hanging := process_of(actors, 1), signal.SIGSTOP)
     for each in actors._actors:
-        monkeypatch.setattr(each, "_patience", 10.0)
+        monkeypatch.setattr(each, "_patience", 6.0)
         monkeypatch.setattr(each, "_slowest", {})
     try:
         assert_equal(rankings(index, queries), expected)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from linkseek.app import main
 
 PAGE = str(Path(main.__file__))
+
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
+"""Streamlit reads the metadata of all installed packages, once for each page that is run."""
 
 
 def new_page(name, /, **address):

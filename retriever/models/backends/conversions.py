@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.encoding.batches import Tokens
-from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.files.hashes import file_sha256, model_file_sha256
 from linkseek.indexer.files.sharing import share
 from linkseek.indexer.program.errors import InputError, raise_of_machine
 from linkseek.retriever.models.facts import (
@@ -117,7 +117,7 @@ def read_record(folder: Path) -> tuple[ModelFacts, dict[str, Any]]:
     record = json.loads((folder / "facts.json").read_bytes())
     facts = ModelFacts(**record.pop("facts"))
     for file, sha256 in record["sha256"].items():
-        if Path(file).name != file or file_sha256(folder / file) != sha256:
+        if Path(file).name != file or model_file_sha256(folder / file) != sha256:
             raise ValueError(f"{file} is damaged")
     return facts, record
 

@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 
 from linkseek.indexer.building import workspace as workspace_module
 from linkseek.indexer.building.workspace import Workspace, link_tree
-from linkseek.indexer.files.hashes import combined_sha256, file_sha256
+from linkseek.indexer.files import hashes
+from linkseek.indexer.files.hashes import combined_sha256, file_sha256, model_file_sha256
 from linkseek.indexer.program.errors import (
     BusyError,
     DamagedIndexError,
@@ -133,6 +134,20 @@ def test_hashes_are_those_of_the_bytes_and_of_the_values(tmp_path):
     assert sum(told) == 6 << 20 and len(told) > 1
     assert value_sha256({"a": 1, "b": 2}) == value_sha256({"b": 2, "a": 1}) != value_sha256({"a": 2, "b": 1})
     assert combined_sha256(["a", "b"]) != combined_sha256(["b", "a"])
+
+
+def test_a_file_of_a_model_is_read_once_until_it_changes(tmp_path, monkeypatch):
+    (file := tmp_path / "f").write_bytes(b"1")
+    monkeypatch.setattr(hashes, "_SETTLED", -1)
+    first = model_file_sha256(file)
+    with monkeypatch.context() as patch:
+        patch.delattr(hashes, "file_sha256")
+        assert model_file_sha256(file) == first
+    file.write_bytes(b"22")
+    assert model_file_sha256(file) == file_sha256(file) != first
+    monkeypatch.setattr(hashes, "_SETTLED", 60)  # it may change again within one tick of the clock
+    monkeypatch.setattr(hashes, "file_sha256", lambda _: "read")
+    assert model_file_sha256(file) == "read"
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[1] x"])

@@ -6,11 +6,9 @@ On an empty cache of converted models. Threads run in a process that has importe
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
-from tests.support.command import ROOT, Forked
+from tests.support.command import Forked, python
 from tests.support.tiny_models import save_tiny, save_tiny_reranker
 
 IN_THREADS = """
@@ -43,23 +41,12 @@ print("sentence_transformers" in sys.modules)
 """
 
 
-def start(script: str, cache: Path, *models: Path) -> subprocess.Popen[str]:
-    environment = os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *models],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def fork(script: str, cache: Path, *models: Path) -> Forked:
     return Forked(["-c", script, *models], env=os.environ | {"XDG_CACHE_HOME": str(cache)})
 
 
-def output(process: subprocess.Popen[str] | Forked) -> list[str]:
-    out, errors = process.communicate(timeout=600)
+def output(process: Forked) -> list[str]:
+    out, errors = process.communicate()
     assert process.returncode == 0, errors
     return out.splitlines()
 
@@ -75,7 +62,8 @@ def test_models_in_four_threads(tmp_path: Path) -> None:
         for seed in (0, 1)
         for save in (save_tiny, save_tiny_reranker)
     ]
-    output(start(IN_THREADS, tmp_path, *models))
+    done = python("-c", IN_THREADS, *models, XDG_CACHE_HOME=str(tmp_path))
+    assert done.returncode == 0, done.stderr
     assert len(entries(tmp_path)) == 4
     assert all((entry / "facts.json").is_file() for entry in entries(tmp_path))
 
@@ -93,5 +81,6 @@ def test_a_model_in_two_processes(tmp_path: Path) -> None:
     assert output(fork(SCORE, tmp_path, reranker))[0] == scores[0]
     assert not model.read_bytes().startswith(b"damaged")
     assert entries(tmp_path) == [entry]
-    assert output(start(SCORE, tmp_path, reranker)) == [scores[0], "False"]  # which only a conversion imports
+    done = python("-c", SCORE, reranker, XDG_CACHE_HOME=str(tmp_path))
+    assert done.stdout.splitlines() == [scores[0], "False"]  # which only a conversion imports
     assert entries(tmp_path) == [entry]
