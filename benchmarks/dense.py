@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.ceilings import multiplying, reading
-from benchmarks.harness import Benchmark, Figure, compare, run
+from benchmarks.harness import Benchmark, Measurement, compare, run
 from linkseek.indexer.encoding.shards import Shard, write_shard
 from linkseek.indexer.search.faiss_index import FaissIndex, build_faiss, open_faiss
 from linkseek.indexer.search.faiss_tools import import_faiss
@@ -24,7 +24,7 @@ from linkseek.indexer.store.manifests import FORMAT_VERSION, VectorsPart
 _ENCODER = {"name": "random", "sha256": "", "location": "random"}
 
 
-def measure(options: argparse.Namespace) -> list[Figure]:
+def measure(options: argparse.Namespace) -> list[Measurement]:
     """Milliseconds a query, for one query and for batches."""
     faiss = import_faiss()
     chance = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.ceilings import encoder_operations, multiplying
-from benchmarks.harness import Benchmark, Figure, as_rate, compare, largest_angle, passages, run
+from benchmarks.harness import Benchmark, Measurement, as_rate, compare, largest_angle, passages, run
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
@@ -25,7 +25,7 @@ from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.models.locations import find_model
 
 
-def measure(options: argparse.Namespace) -> list[Figure]:
+def measure(options: argparse.Namespace) -> list[Measurement]:
     """Passages a second of both, and how far the vectors are apart."""
     titles, texts = passage_texts(options)
     name = options.encoder or DEFAULT_ENCODER
@@ -54,7 +54,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
     ]
     figures += [
         largest_angle(vectors["ours"], vectors["peer"]),
-        Figure("tokens a passage", "", float(np.mean(lengths))),
+        Measurement("tokens a passage", "", float(np.mean(lengths))),
     ]
     seconds = compare(
         "tokenising", "", lambda: encoder.tokenize_passages(titles, texts), None, options.rounds

@@ -40,7 +40,7 @@ _HLP = "hlp"
 
 
 @dataclass(frozen=True)
-class Step:
+class TimedScript:
     """A script of this folder, and the seconds that it may take."""
 
     name: str
@@ -59,11 +59,11 @@ class Step:
 _MODEL = "--tiny --passages 2 --product 64"
 _VECTORS = "--vectors 3000 --dimension 32 --batches 1 9 --product 64 --megabytes 1"
 STEPS = (
-    Step("search", 60, "", _VECTORS),
-    Step("encoding", 180, "--rounds 3", _MODEL),
-    Step("scoring", 60, "--passages 2048 --rounds 3", _MODEL),
-    Step("training", 120, "--rounds 2", "--tiny --batch 4 --steps 4 --precision float32"),
-    Step("index", 240, "--rounds 3", f"{_VECTORS} --faiss Flat IVF16,SQfp16 compact"),
+    TimedScript("search", 60, "", _VECTORS),
+    TimedScript("encoding", 180, "--rounds 3", _MODEL),
+    TimedScript("scoring", 60, "--passages 2048 --rounds 3", _MODEL),
+    TimedScript("training", 120, "--rounds 2", "--tiny --batch 4 --steps 4 --precision float32"),
+    TimedScript("index", 240, "--rounds 3", f"{_VECTORS} --faiss Flat IVF16,SQfp16 compact"),
 )
 
 

@@ -22,11 +22,11 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.ceilings import multiplying
-from benchmarks.harness import Benchmark, Ceiling, Figure, as_rate, compare, largest_angle, run
+from benchmarks.harness import Benchmark, Ceiling, Measurement, as_rate, compare, largest_angle, run
 from benchmarks.random_models import (
     MINILM,
     Made,
-    Shape,
+    ModelShape,
     made_up_texts,
     wikipedia_lengths,
     write_encoder,
@@ -51,7 +51,7 @@ SWITCHES = {
 _BUDGETS = (16_384, 32_768, 65_536, 131_072, 262_144)
 
 
-def measure(options: argparse.Namespace) -> Iterator[Figure]:
+def measure(options: argparse.Namespace) -> Iterator[Measurement]:
     """Passages per second of both engines, and of each step."""
     device = options.device or ("cuda:0" if torch.cuda.is_available() else "cpu")
     product = multiplying(device, "bfloat16", options.product)
@@ -63,8 +63,8 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
 
 
 def _model(
-    shape: Shape, folder: Path, device: str, product: Ceiling, options: argparse.Namespace
-) -> Iterator[Figure]:
+    shape: ModelShape, folder: Path, device: str, product: Ceiling, options: argparse.Namespace
+) -> Iterator[Measurement]:
     count = options.passages * (4 if shape is MINILM else 1)
     encoder = open_encoder(folder, device)
     print(f"{shape.name}: {encoder.execution}", flush=True)
@@ -95,7 +95,7 @@ def _model(
             "  model alone", "", lambda t=tokens: encode_texts(encoder, t), None, options.rounds, needs=needs
         )
         yield as_rate(figure, "passages/s", count)
-    yield Figure(f"  {_WIKIPEDIA:,} passages, projected", "hours", _WIKIPEDIA / rate / 3600)
+    yield Measurement(f"  {_WIKIPEDIA:,} passages, projected", "hours", _WIKIPEDIA / rate / 3600)
     yield _difference(encoder, load_sentence_transformer(folder, shape.name), texts[:256])
     yield from _variants(encoder, tokens, folder, device, options.rounds)
 
@@ -125,7 +125,7 @@ def tokens_of(ahead: TokenizingAhead, count: int) -> TokenRows:
     return tokens
 
 
-def _difference(encoder: BiEncoder, exact: Any, texts: list[str]) -> Figure:
+def _difference(encoder: BiEncoder, exact: Any, texts: list[str]) -> Measurement:
     """How far vectors are from the same model's vectors in float32 on the CPU."""
     ours = encode_texts(encoder, encoder.tokenize_passages([""] * len(texts), texts))
     theirs = exact.encode(texts, show_progress_bar=False)
@@ -134,10 +134,10 @@ def _difference(encoder: BiEncoder, exact: Any, texts: list[str]) -> Figure:
 
 def _variants(
     encoder: BiEncoder, tokens: TokenRows, folder: Path, device: str, rounds: int
-) -> Iterator[Figure]:
+) -> Iterator[Measurement]:
     """The model alone with other batches, and with each attention that can be had."""
 
-    def alone(name: str, model: BiEncoder) -> Figure:
+    def alone(name: str, model: BiEncoder) -> Measurement:
         figure = compare(name, "", lambda: encode_texts(model, tokens), None, rounds)
         return as_rate(figure, "passages/s", len(tokens))
 

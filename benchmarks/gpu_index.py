@@ -21,7 +21,7 @@ import torch
 from benchmarks.ceilings import multiplying, reading
 from benchmarks.dense import opened
 from benchmarks.gpu_search import add_options, unit_vectors
-from benchmarks.harness import Benchmark, Ceiling, Figure, compare, run
+from benchmarks.harness import Benchmark, Ceiling, Measurement, compare, run
 from linkseek.indexer.encoding.shards import Shard, write_shard
 from linkseek.indexer.program.errors import LinkseekError
 from linkseek.indexer.search.faiss_index import FLAT, FaissIndex
@@ -32,7 +32,7 @@ from linkseek.indexer.store.artifacts import VECTORS
 _SHARD = 1 << 18  # vectors
 
 
-def measure(options: argparse.Namespace) -> Iterator[Figure]:
+def measure(options: argparse.Namespace) -> Iterator[Measurement]:
     """Seconds to build and to open, milliseconds a search."""
     device = options.device or ("cuda:0" if torch.cuda.is_available() else "cpu")
     ceilings = (
@@ -41,7 +41,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
     )
     with tempfile.TemporaryDirectory() as name:
         shards = _shards(Path(name) / VECTORS, options.vectors, options.dimension, device)
-        yield Figure("vectors", "", options.vectors)
+        yield Measurement("vectors", "", options.vectors)
         for factory in options.faiss:
             try:
                 yield from _type(Path(name), shards, factory, device, ceilings, options)
@@ -56,15 +56,15 @@ def _type(
     device: str,
     ceilings: tuple[Ceiling, Ceiling],
     options: argparse.Namespace,
-) -> Iterator[Figure]:
+) -> Iterator[Measurement]:
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         (Path(name) / VECTORS).symlink_to(scratch / VECTORS)  # a compact index reads them
         started = time.perf_counter()
         on_cpu = opened(Path(name), shards, factory, options.dimension)
-        yield Figure(f"{factory}: built", "s", time.perf_counter() - started)
+        yield Measurement(f"{factory}: built", "s", time.perf_counter() - started)
         started = time.perf_counter()
         index = on_device(on_cpu, "cpu" if device == "cpu" else "cuda")
-        yield Figure(f"{factory}: opened on the device", "s", time.perf_counter() - started)
+        yield Measurement(f"{factory}: opened on the device", "s", time.perf_counter() - started)
         peer = _peer(on_cpu, device)
         size = float(options.vectors * options.dimension)
         memory, product = ceilings

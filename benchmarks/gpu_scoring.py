@@ -17,10 +17,10 @@ import torch
 
 from benchmarks.ceilings import multiplying
 from benchmarks.gpu_encoding import add_options, engine_parallel
-from benchmarks.harness import Benchmark, Ceiling, Figure, as_rate, compare, run
+from benchmarks.harness import Benchmark, Ceiling, Measurement, as_rate, compare, run
 from benchmarks.random_models import (
     MINILM,
-    Shape,
+    ModelShape,
     made_up_texts,
     wikipedia_lengths,
     write_reranker,
@@ -34,7 +34,7 @@ _QUESTION = 12  # tokens, two of them special
 _DEPTH = 100
 
 
-def measure(options: argparse.Namespace) -> Iterator[Figure]:
+def measure(options: argparse.Namespace) -> Iterator[Measurement]:
     """Pairs a second of both, and the milliseconds of one question."""
     device = options.device or ("cuda:0" if torch.cuda.is_available() else "cpu")
     product = multiplying(device, "bfloat16", options.product)
@@ -43,8 +43,8 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
 
 
 def _model(
-    shape: Shape, folder: Path, device: str, product: Ceiling, options: argparse.Namespace
-) -> Iterator[Figure]:
+    shape: ModelShape, folder: Path, device: str, product: Ceiling, options: argparse.Namespace
+) -> Iterator[Measurement]:
     questions = max(options.passages * (4 if shape is MINILM else 1) // _DEPTH, 1)
     scorer = open_scorer(folder, device)
     print(f"{shape.name}: {scorer.execution}", flush=True)
@@ -72,7 +72,7 @@ def _model(
     )
     exact = open_cross_encoder(folder, shape.name).predict(pairs[:_DEPTH], show_progress_bar=False)
     difference = np.abs(scorer.score(asked[:_DEPTH], texts[:_DEPTH]) - exact).max()
-    yield Figure("  difference to float32, in deviations", "", float(difference / exact.std()))
+    yield Measurement("  difference to float32, in deviations", "", float(difference / exact.std()))
 
 
 def open_scorer(folder: Path, device: str) -> Scorer:

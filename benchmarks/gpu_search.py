@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from benchmarks.ceilings import multiplying, reading
-from benchmarks.harness import Benchmark, Figure, as_rate, compare, run
+from benchmarks.harness import Benchmark, Measurement, as_rate, compare, run
 from linkseek.indexer.search.exact import _MORE_GROUPS, ExactSearch, _best
 
 _BLOCK = 1 << 19  # vectors
 
 
-def measure(options: argparse.Namespace) -> Iterator[Figure]:
+def measure(options: argparse.Namespace) -> Iterator[Measurement]:
     """Milliseconds a search, for one query and for batches."""
     device = options.device or ("cuda:0" if torch.cuda.is_available() else "cpu")
     vectors = _vectors(options.vectors, options.dimension, device)
@@ -35,7 +35,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         "TFLOP/s",
         product.amount / 1e12,
     )
-    yield Figure("vectors", "", len(vectors))
+    yield Measurement("vectors", "", len(vectors))
     search = ExactSearch(vectors, [device])
     queries = unit_vectors(torch.Generator().manual_seed(1), max(options.batches), options.dimension)
     wanted = _in_blocks(vectors, queries[:8].to(device), options.k, torch.float32)
@@ -43,7 +43,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
     missing = sum(
         len(set(best) - set(found)) for best, found in zip(wanted.tolist(), rows.tolist(), strict=True)
     )
-    yield Figure("rows missing from a search in float32", "", missing)
+    yield Measurement("rows missing from a search in float32", "", missing)
     for count in options.batches:
         batch = queries[:count]
         on_device = batch.to(device)
@@ -60,7 +60,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         yield from _parts(search, batch, options.k, device, options.rounds)
 
 
-def _parts(search: ExactSearch, queries: Tensor, k: int, device: str, rounds: int) -> Iterator[Figure]:
+def _parts(search: ExactSearch, queries: Tensor, k: int, device: str, rounds: int) -> Iterator[Measurement]:
     """The steps of a search: all vectors for the largest score of each group, and the best groups again."""
     [part] = search._parts
 

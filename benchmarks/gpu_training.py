@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from benchmarks.harness import Benchmark, Figure, as_rate, compare, run
+from benchmarks.harness import Benchmark, Measurement, as_rate, compare, run
 from benchmarks.random_models import made_up_texts, wikipedia_lengths, write_encoder, written
 from benchmarks.training import TOKENS, pairs_a_second
 from linkseek.indexer.passages import Passage
@@ -37,7 +37,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
 _QUESTION = 12  # tokens, two of them special
 
 
-def measure(options: argparse.Namespace) -> Iterator[Figure]:
+def measure(options: argparse.Namespace) -> Iterator[Measurement]:
     """Pairs a second of both, in turn."""
     count = options.batch * options.steps
     titles = made_up_texts([_QUESTION] * count)
@@ -59,7 +59,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
 
 def _parts(
     folder: Path, titles: list[str], texts: list[str], options: argparse.Namespace
-) -> Iterator[Figure]:
+) -> Iterator[Measurement]:
     """The parts of a step: one process tokenising, and a model that gets the same batch again."""
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
     model = load_sentence_transformer(folder, folder.name).to(device)
@@ -83,7 +83,7 @@ def _parts(
         yield as_rate(compare(name, "", work, None, options.rounds), "pairs/s", len(titles))
 
 
-def _attentions(folder: Path, texts: list[str], rounds: int) -> Iterator[Figure]:
+def _attentions(folder: Path, texts: list[str], rounds: int) -> Iterator[Measurement]:
     """HARP's attentions in batches by tokens, and one text at a time, as before."""
     reader = Attentions(str(folder))
     alone = dict.fromkeys(attentions._MAX_WEIGHTS, 1)

@@ -46,7 +46,7 @@ _NOT_SETTINGS = ("no_record", "output", "json")
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Measurement:
     """One line of a result. `peer` and `ratio` (ours / peer) are None where there is no peer.
 
     limit: what the machine would allow at best, in the same unit; None where that was not measured.
@@ -74,7 +74,7 @@ class Benchmark:
 
     name: str
     summary: str
-    measure: Callable[[argparse.Namespace], Iterable[Figure]]
+    measure: Callable[[argparse.Namespace], Iterable[Measurement]]
     add_options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
 
 
@@ -151,7 +151,7 @@ def compare(
     scale: float = 1.0,
     needs: Sequence[tuple[float, Ceiling]] = (),
     clock: Callable[[], float] = time.perf_counter,
-) -> Figure:
+) -> Measurement:
     """A figure in units of time: `scale` is units a second, over the number of things done.
 
     needs: how many bytes or operations the work is, and the ceiling of that; the slowest is the limit.
@@ -161,7 +161,7 @@ def compare(
     mine, theirs = seconds[0], None if peer is None else seconds[1]
     ceilings = zip(needs, seconds[len(both) :], strict=True)
     least = [amount / ceiling.amount * taken for (amount, ceiling), taken in ceilings]
-    return Figure(
+    return Measurement(
         name,
         unit,
         mine * scale,
@@ -171,9 +171,9 @@ def compare(
     )
 
 
-def as_rate(seconds: Figure, unit: str, count: float) -> Figure:
+def as_rate(seconds: Measurement, unit: str, count: float) -> Measurement:
     """The same figure as things a second: ratios turn round, and the limit is the highest rate."""
-    return Figure(
+    return Measurement(
         seconds.name,
         unit,
         count / seconds.ours,
@@ -185,16 +185,18 @@ def as_rate(seconds: Figure, unit: str, count: float) -> Figure:
 
 def percentiles(
     name: str, unit: str, values: Sequence[float], percents: Sequence[int] = (50, 95)
-) -> Iterator[Figure]:
+) -> Iterator[Measurement]:
     """Figures NAME, p50 and the like, of times that were taken one by one."""
     for percent in percents:
-        yield Figure(f"{name}, p{percent}", unit, float(np.percentile(values, percent)))
+        yield Measurement(f"{name}, p{percent}", unit, float(np.percentile(values, percent)))
 
 
-def largest_angle(ours: NDArray[np.float32], peer: NDArray[np.float32], name: str = "1 - cosine") -> Figure:
+def largest_angle(
+    ours: NDArray[np.float32], peer: NDArray[np.float32], name: str = "1 - cosine"
+) -> Measurement:
     """How far the vectors of the same texts are apart, [n, d] each."""
     lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(peer, axis=1)
-    return Figure(f"{name}, largest", "", float((1 - (ours * peer).sum(axis=1) / lengths).max()))
+    return Measurement(f"{name}, largest", "", float((1 - (ours * peer).sum(axis=1) / lengths).max()))
 
 
 def passages(corpus: Path, number: int, words: int = 100) -> list[Passage]:

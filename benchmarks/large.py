@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.harness import Benchmark, Figure, percentiles, run
+from benchmarks.harness import Benchmark, Measurement, percentiles, run
 from linkseek.indexer.encoding.shards import Shard, open_shards, read_shard, write_shard
 from linkseek.indexer.machine.watch import Watch
 from linkseek.indexer.program.progress import progress
@@ -40,7 +40,7 @@ _CANDIDATES = (100, 200, 400, 1000, 2000)
 _SINGLE, _BATCH = 200, 32  # questions
 
 
-def measure(options: argparse.Namespace) -> Iterator[Figure]:
+def measure(options: argparse.Namespace) -> Iterator[Measurement]:
     """Making shards, building, opening, recall, searching."""
     part = read_part(options.source, VectorsPart)
     flat = open_faiss(options.source, part, part.rows)
@@ -55,12 +55,12 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         started = time.perf_counter()
         manifest = read_part(folder, VectorsPart)
         index = open_faiss(folder, manifest, options.rows)
-        yield Figure("open", "s", time.perf_counter() - started)
+        yield Measurement("open", "s", time.perf_counter() - started)
         queries = _questions(options, part, source)
         yield from _recall(folder, index, shards, queries)
         with Watch(os.getpid()) as watch:
             yield from _times(folder, index, queries)
-        yield Figure("memory of searching, without mapped pages", "MB", watch.peak("main"))
+        yield Measurement("memory of searching, without mapped pages", "MB", watch.peak("main"))
 
 
 def _write_shards(folder: Path, source: NDArray[np.float32], rows: int, dimension: int) -> None:
@@ -89,7 +89,7 @@ def mixtures(source: NDArray[np.float32], rows: int, dimension: int, seed: int) 
     return made / np.linalg.norm(made, axis=1, keepdims=True)
 
 
-def _build(folder: Path, shards: list[Shard], options: argparse.Namespace) -> Iterator[Figure]:
+def _build(folder: Path, shards: list[Shard], options: argparse.Namespace) -> Iterator[Measurement]:
     started, used = time.perf_counter(), time.process_time()
     with Watch(os.getpid()) as watch, progress("FAISS compact", options.rows, "vectors") as advance:
         ids = map(str, range(options.rows))
@@ -99,10 +99,10 @@ def _build(folder: Path, shards: list[Shard], options: argparse.Namespace) -> It
         format_version=FORMAT_VERSION, fingerprint={}, files={}, encoder=encoder, factory=COMPACT, **built
     )
     write_manifest(folder, part)
-    yield Figure("build", "s", time.perf_counter() - started)
-    yield Figure("build, processor time", "s", time.process_time() - used)
-    yield Figure("memory of building, without mapped pages", "MB", watch.peak("main"))
-    yield Figure("size of the codes", "MB", (folder / "index").stat().st_size / 1e6)
+    yield Measurement("build", "s", time.perf_counter() - started)
+    yield Measurement("build, processor time", "s", time.process_time() - used)
+    yield Measurement("memory of building, without mapped pages", "MB", watch.peak("main"))
+    yield Measurement("size of the codes", "MB", (folder / "index").stat().st_size / 1e6)
 
 
 def _questions(
@@ -121,7 +121,7 @@ def _questions(
 
 def _recall(
     folder: Path, index: FaissIndex, shards: list[Shard], queries: NDArray[np.float32]
-) -> Iterator[Figure]:
+) -> Iterator[Measurement]:
     kept = folder / f"exact-{len(queries)}.npy"  # hours at 21 million rows on a slow machine
     if not kept.exists():
         with progress("exact search", len(index), "vectors") as advance:
@@ -130,10 +130,10 @@ def _recall(
     for candidates in _CANDIDATES:
         found, _ = index.search(queries, _K, candidates=candidates)
         share = recall(found, open_array(kept))
-        yield Figure(f"recall@{_K}, {candidates} candidates", "per 1,000", 1000 * share)
+        yield Measurement(f"recall@{_K}, {candidates} candidates", "per 1,000", 1000 * share)
 
 
-def _times(folder: Path, index: FaissIndex, queries: NDArray[np.float32]) -> Iterator[Figure]:
+def _times(folder: Path, index: FaissIndex, queries: NDArray[np.float32]) -> Iterator[Measurement]:
     singles = [queries[at % len(queries)][None] for at in range(_SINGLE)]
     index.search(queries[:_BATCH], _K)  # maps what is read for the first time
     whole, floor = [], []
@@ -147,8 +147,8 @@ def _times(folder: Path, index: FaissIndex, queries: NDArray[np.float32]) -> Ite
     least = 1000 * float(np.median(floor))
     for percent in (50, 95):
         taken = 1000 * float(np.percentile(whole, percent))
-        yield Figure(f"a question, p{percent} (limit: floor)", "ms", taken, limit=least)
-    yield Figure("reading the codes, all cores", "ms", 1000 * _reading_seconds(folder / "index"))
+        yield Measurement(f"a question, p{percent} (limit: floor)", "ms", taken, limit=least)
+    yield Measurement("reading the codes, all cores", "ms", 1000 * _reading_seconds(folder / "index"))
     batches = []
     for start in range(0, len(queries) - _BATCH + 1, _BATCH)[:10]:
         started = time.perf_counter()

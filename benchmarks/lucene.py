@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.harness import Benchmark, Figure, compare, passages, run
+from benchmarks.harness import Benchmark, Measurement, compare, passages, run
 from linkseek.indexer.search.jvm import java_threads
 from linkseek.indexer.search.lucene_index import BM25, LuceneIndex
 from linkseek.indexer.search.lucene_writer import build_lucene
@@ -26,14 +26,14 @@ from linkseek.indexer.search.lucene_writer import build_lucene
 Text = tuple[str, str, str]
 
 
-def measure(options: argparse.Namespace) -> list[Figure]:
+def measure(options: argparse.Namespace) -> list[Measurement]:
     """Seconds to build, milliseconds a query."""
     texts = [(p.id, p.title, p.text) for p in passages(options.corpus, options.passages)]
     with tempfile.TemporaryDirectory() as folder:
         return _measure(texts, Path(folder), options)
 
 
-def _measure(texts: list[Text], folder: Path, options: argparse.Namespace) -> list[Figure]:
+def _measure(texts: list[Text], folder: Path, options: argparse.Namespace) -> list[Measurement]:
     java_threads()
     _write_jsonl(texts, folder / "jsonl", options.threads)
     built, raw_built = folder / "ours", folder / "raw"

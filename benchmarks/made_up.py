@@ -54,17 +54,17 @@ _REDIRECT = """<page><title>{title}</title><ns>0</ns><id>{page}</id><redirect ti
 """
 
 
-class Shape(NamedTuple):
+class ArticleSize(NamedTuple):
     """How many words and links an article has: the fewest and the most."""
 
     words: tuple[int, int] = (60, 200)
     links: tuple[int, int] = (10, 15)
 
 
-SHORT = Shape()
+SHORT = ArticleSize()
 
 
-def write_wiki(path: Path, articles: int, shape: Shape = SHORT) -> None:
+def write_wiki(path: Path, articles: int, shape: ArticleSize = SHORT) -> None:
     """Write `articles` articles; a file whose name ends in .zst is compressed.
 
     A MediaWiki export has half as many redirects, in mixed order; .jsonl and .jsonl.zst have articles alone.
@@ -90,13 +90,13 @@ def in_degree_ranks(draw: np.random.Generator, count: int, articles: int) -> NDA
     return (draw.uniform(low, high, count) ** (1 / power)).astype(np.int64) - 1
 
 
-def _block(start: int, articles: int, shape: Shape) -> bytes:
+def _block(start: int, articles: int, shape: ArticleSize) -> bytes:
     draw = np.random.default_rng([articles, start])
     stop = min(start + _BLOCK, articles)
     return "".join(_pages(draw, _vocabulary(), start, stop, articles, shape)).encode()
 
 
-def _block_of_lines(start: int, articles: int, shape: Shape) -> bytes:
+def _block_of_lines(start: int, articles: int, shape: ArticleSize) -> bytes:
     draw, words = np.random.default_rng([articles, start]), _vocabulary()
     count = min(start + _BLOCK, articles) - start
     lengths, links, text, targets = _drawn(draw, count, articles, shape)
@@ -116,7 +116,7 @@ def _block_of_lines(start: int, articles: int, shape: Shape) -> bytes:
 
 
 def _drawn(
-    draw: np.random.Generator, count: int, articles: int, shape: Shape
+    draw: np.random.Generator, count: int, articles: int, shape: ArticleSize
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Words and links of each article [n]; the ranks of all words; the rows of all links' targets."""
     lengths = draw.integers(shape.words[0], shape.words[1] + 1, count)
@@ -132,7 +132,7 @@ def _pages(
     start: int,
     stop: int,
     articles: int,
-    shape: Shape,
+    shape: ArticleSize,
 ) -> Iterator[str]:
     count = stop - start
     lengths, links, text, targets = _drawn(draw, count, articles, shape)

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.harness import Benchmark, Figure, run
+from benchmarks.harness import Benchmark, Measurement, run
 from linkseek.indexer.documents import Document
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.readers.formats import open_reader
@@ -22,7 +22,7 @@ from linkseek.indexer.readers.formats import open_reader
 _BUILD = Path(__file__).parents[1] / "indexer" / "build.py"
 
 
-def measure(options: argparse.Namespace) -> list[Figure]:
+def measure(options: argparse.Namespace) -> list[Measurement]:
     """Megabytes at the peak (the largest process), for each share of the corpus."""
     documents = sum(isinstance(o, Document) for o in open_reader(options.corpus).documents())
     figures = []
@@ -36,8 +36,8 @@ def measure(options: argparse.Namespace) -> list[Figure]:
             opened = OpenIndex.open(index)
             passages = len(opened.passages)
             vectors = passages * opened.dense().index.d * 2 / 2**20
-        figures.append(Figure(f"peak at {share:g} ({passages:,} passages)", "MB", peak))
-        figures.append(Figure("  of which vectors in FAISS", "MB", vectors))
+        figures.append(Measurement(f"peak at {share:g} ({passages:,} passages)", "MB", peak))
+        figures.append(Measurement("  of which vectors in FAISS", "MB", vectors))
     return figures
 
 

@@ -16,7 +16,7 @@ import time
 
 import numpy as np
 
-from benchmarks.harness import Benchmark, Figure, run
+from benchmarks.harness import Benchmark, Measurement, run
 from benchmarks.watch import BenchmarkWatch
 from linkseek.indexer.links import LinkGraph
 from linkseek.retriever.links.topology import Topology
@@ -28,7 +28,7 @@ _NEARBY = 100
 _INTERVAL = 0.02  # seconds between two samples of the memory
 
 
-def measure(options: argparse.Namespace) -> list[Figure]:
+def measure(options: argparse.Namespace) -> list[Measurement]:
     """Processor seconds, pairs and peak memory for each size."""
     figures, peaks = [], {}
     for passages in options.passages:
@@ -36,16 +36,16 @@ def measure(options: argparse.Namespace) -> list[Figure]:
         result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         name = f"{passages:,} passages"
         figures += [
-            Figure(f"{name}, {result['links']:,} links", "s", result["seconds"]),
-            Figure("  microseconds a link", "µs", result["seconds"] / result["links"] * 1e6),
-            Figure("  dual links", "pairs", result["dual_links"]),
-            Figure("  co-mentions", "pairs", result["co_mentions"]),
-            Figure("  peak memory", "GB", result["peak_gb"]),
+            Measurement(f"{name}, {result['links']:,} links", "s", result["seconds"]),
+            Measurement("  microseconds a link", "µs", result["seconds"] / result["links"] * 1e6),
+            Measurement("  dual links", "pairs", result["dual_links"]),
+            Measurement("  co-mentions", "pairs", result["co_mentions"]),
+            Measurement("  peak memory", "GB", result["peak_gb"]),
         ]
         peaks[passages] = result["peak_gb"]
     (less, low), (more, high) = sorted(peaks.items())[-2:]
     projected = high + (high - low) / (more - less) * (_WIKIPEDIA - more)
-    figures.append(Figure(f"{_WIKIPEDIA:,} passages, projected: peak memory", "GB", projected))
+    figures.append(Measurement(f"{_WIKIPEDIA:,} passages, projected: peak memory", "GB", projected))
     return figures
 
 

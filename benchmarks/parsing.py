@@ -12,13 +12,13 @@ import time
 
 import mwparserfromhell
 
-from benchmarks.harness import Benchmark, Figure, as_rate, compare, run
+from benchmarks.harness import Benchmark, Measurement, as_rate, compare, run
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.readers.mediawiki.mediawiki_pages import MediawikiReader
 from linkseek.indexer.readers.reader import Record
 
 
-def measure(options: argparse.Namespace) -> list[Figure]:
+def measure(options: argparse.Namespace) -> list[Measurement]:
     """Articles and megabytes of wikitext a second."""
     reader = MediawikiReader(options.corpus)
     articles = [record for record in reader.records() if _is_article(record)]
@@ -36,8 +36,8 @@ def measure(options: argparse.Namespace) -> list[Figure]:
 
     seconds = compare("parse", "s", ours, peer, options.rounds, clock=time.process_time)
     return [
-        Figure("articles", "", len(articles)),
-        Figure("wikitext", "MB", megabytes),
+        Measurement("articles", "", len(articles)),
+        Measurement("wikitext", "MB", megabytes),
         seconds,
         as_rate(seconds, "articles/s", len(articles)),
         as_rate(seconds, "MB/s", megabytes),

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import ROOT, Benchmark, Figure, asked, run
+from benchmarks.harness import ROOT, Benchmark, Measurement, asked, run
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import OpenIndex
@@ -30,16 +30,16 @@ from linkseek.retriever.ranking import Query, Ranking
 _Pipeline = Callable[[Sequence[Query], int], Ranking]
 
 
-def measure(options: argparse.Namespace) -> Iterator[Figure]:
+def measure(options: argparse.Namespace) -> Iterator[Measurement]:
     """Percentiles of each pipeline in milliseconds, in partitions (ours) and as one index (peer)."""
     whole = OpenIndex.open(options.index)
     queries = asked(whole, options.queries, options.questions + options.warm_up)
-    yield Figure("passages", "", len(whole.passages))
+    yield Measurement("passages", "", len(whole.passages))
     with tempfile.TemporaryDirectory(dir=options.index.parent) as temporary:  # where files can be linked
         divided = options.divided or Path(temporary) / "index"
         if not options.divided:
             split_index(divided, options.index, options.split)
-        yield Figure("partitions", "", len(OpenIndex.open(divided).partitions))
+        yield Measurement("partitions", "", len(OpenIndex.open(divided).partitions))
         for where, address in (("here", None), ("Ray", LOCAL)):
             with connected(address) as ray, _searched([OpenIndex.open(divided), whole], ray) as both:
                 for name in options.pipelines:
@@ -47,8 +47,8 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
                     taken, shared = _ask(pipelines, queries, options.warm_up, options.k)
                     for percent in (50, 95):
                         ours, peer = np.percentile(taken, percent, axis=1).tolist()
-                        yield Figure(f"{where}: {name}, p{percent}", "ms", ours, peer, ours / peer)
-                    yield Figure(f"{where}: {name}, results of both", "%", 100 * shared)
+                        yield Measurement(f"{where}: {name}, p{percent}", "ms", ours, peer, ours / peer)
+                    yield Measurement(f"{where}: {name}, results of both", "%", 100 * shared)
 
 
 @contextmanager

@@ -12,19 +12,27 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.harness import Benchmark, Figure, add_question_options, asked, check_index, percentiles, run
+from benchmarks.harness import (
+    Benchmark,
+    Measurement,
+    add_question_options,
+    asked,
+    check_index,
+    percentiles,
+    run,
+)
 from linkseek.app.service import SearchService
 
 _PIPELINES = ("bm25", "ql", "dense", "hybrid")
 _WARM_UP = 10
 
 
-def measure(options: argparse.Namespace) -> list[Figure]:
+def measure(options: argparse.Namespace) -> list[Measurement]:
     """Median and 95th percentile, in milliseconds, of the whole and of each stage that was asked for."""
     check_index(options.index)
     service = SearchService(options.index, pipelines_file=options.pipelines_file)
     questions = [query.text for query in asked(service.index, options.queries, options.questions + _WARM_UP)]
-    figures = [Figure("passages in the index", "", len(service.index.passages))]
+    figures = [Measurement("passages in the index", "", len(service.index.passages))]
     for pipeline in options.pipeline:
         taken: dict[str, list[float]] = {
             pipeline: [],
@@ -39,7 +47,9 @@ def measure(options: argparse.Namespace) -> list[Figure]:
         for name, seconds in taken.items():
             figures += percentiles(name, "ms", [1000 * taken for taken in seconds[_WARM_UP:]])
         memory = psutil.Process().memory_info()
-        figures.append(Figure(f"{pipeline}, memory", "MB", (memory.rss - getattr(memory, "shared", 0)) / 1e6))
+        figures.append(
+            Measurement(f"{pipeline}, memory", "MB", (memory.rss - getattr(memory, "shared", 0)) / 1e6)
+        )
     return figures
 
 

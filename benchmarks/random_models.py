@@ -20,7 +20,7 @@ from linkseek.retriever.models.library import from_folder, quiet
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """The sizes that decide how much work a transformer is."""
 
     name: str
@@ -35,9 +35,9 @@ class Shape:
         return encoder_operations(self.layers, self.width, self.inner, list(lengths))
 
 
-BERT_BASE = Shape("BERT-base", 12, 768, 12, 3072)
-MINILM = Shape("MiniLM-L6", 6, 384, 12, 1536)
-TINY = Shape("tiny", 2, 32, 2, 64)
+BERT_BASE = ModelShape("BERT-base", 12, 768, 12, 3072)
+MINILM = ModelShape("MiniLM-L6", 6, 384, 12, 1536)
+TINY = ModelShape("tiny", 2, 32, 2, 64)
 
 
 @dataclass(frozen=True)
@@ -81,14 +81,14 @@ def made_up_texts(lengths: Sequence[int], seed: int = 0) -> list[str]:
     return [" ".join(words[ranks[end - length : end - 2]]) for length, end in zip(lengths, ends, strict=True)]
 
 
-def written(write: Callable[[Path, Shape], Path], tiny: bool) -> Iterator[tuple[Shape, Path]]:
+def written(write: Callable[[Path, ModelShape], Path], tiny: bool) -> Iterator[tuple[ModelShape, Path]]:
     """MiniLM and BERT-base, or a tiny model, each with its folder while the next is not asked for."""
     for shape in [TINY] if tiny else [MINILM, BERT_BASE]:
         with tempfile.TemporaryDirectory() as scratch:
             yield shape, write(Path(scratch) / "model", shape)
 
 
-def write_encoder(folder: Path, shape: Shape) -> Path:
+def write_encoder(folder: Path, shape: ModelShape) -> Path:
     """A bi-encoder as sentence-transformers saves it: mean pooling, unit vectors."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
@@ -104,7 +104,7 @@ def write_encoder(folder: Path, shape: Shape) -> Path:
     return folder
 
 
-def write_reranker(folder: Path, shape: Shape) -> Path:
+def write_reranker(folder: Path, shape: ModelShape) -> Path:
     """A cross-encoder as sentence-transformers saves it, with weights so large that its scores differ."""
     from sentence_transformers import CrossEncoder
     from transformers import BertForSequenceClassification
@@ -116,7 +116,7 @@ def write_reranker(folder: Path, shape: Shape) -> Path:
     return folder
 
 
-def _write_bert(folder: Path, shape: Shape, kind: Any, **options: Any) -> Path:
+def _write_bert(folder: Path, shape: ModelShape, kind: Any, **options: Any) -> Path:
     """A transformer and its tokenizer next to a model's folder."""
     import torch
     from transformers import BertConfig, BertTokenizerFast

@@ -28,8 +28,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.harness import Benchmark, Figure, percentiles, run
-from benchmarks.made_up import SHORT, Shape, write_wiki
+from benchmarks.harness import Benchmark, Measurement, percentiles, run
+from benchmarks.made_up import SHORT, ArticleSize, write_wiki
 from benchmarks.watch import BenchmarkWatch
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
@@ -44,7 +44,7 @@ _TRIVIAL = "trivial"
 _SPAWN = multiprocessing.get_context("spawn")
 
 
-def measure(options: argparse.Namespace) -> Iterator[Figure]:
+def measure(options: argparse.Namespace) -> Iterator[Measurement]:
     """Times and memory of each stage, then of opening, reading and searching."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
@@ -52,7 +52,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         corpus, index = folder / "wiki.xml.zst", folder / "index"
         if not corpus.exists():
             started = time.perf_counter()
-            write_wiki(corpus, options.articles, Shape(tuple(options.words), tuple(options.links)))
+            write_wiki(corpus, options.articles, ArticleSize(tuple(options.words), tuple(options.links)))
             _say(f"{options.articles:,} articles written in {time.perf_counter() - started:.0f} s")
         yield from _stages(corpus, index, options)
         yield from _opening(index, options.rounds)
@@ -60,7 +60,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
             yield from _searching(index)
 
 
-def _stages(corpus: Path, index: Path, options: argparse.Namespace) -> Iterator[Figure]:
+def _stages(corpus: Path, index: Path, options: argparse.Namespace) -> Iterator[Measurement]:
     """Figures of the stages that were not finished by an earlier run, and of the index."""
     encoding = f"encoding {options.encoder}"
     builds = (("documents", "passages", "links"), ("bm25",), (encoding, f"FAISS {options.encoder}"))
@@ -78,21 +78,21 @@ def _stages(corpus: Path, index: Path, options: argparse.Namespace) -> Iterator[
         for stage in (stage for stage in stages if stage in done.times):
             start, end = (began + moment for moment in done.times[stage])
             scale = 1e6 / options.articles
-            yield Figure(f"{stage}: processor time an article", "us", watch.cpu(start, end) * scale)
-            yield Figure(f"{stage}: time an article", "us", (end - start) * scale)
-            yield Figure(f"{stage}: peak memory", "MB", watch.peak("main", start, end))
+            yield Measurement(f"{stage}: processor time an article", "us", watch.cpu(start, end) * scale)
+            yield Measurement(f"{stage}: time an article", "us", (end - start) * scale)
+            yield Measurement(f"{stage}: peak memory", "MB", watch.peak("main", start, end))
             if stage == "documents":
                 peak = watch.peak("together", start, end)
-                yield Figure(f"{stage}: peak memory of all processes", "MB", peak)
-        yield Figure(f"{stages[-1]}: peak memory with mapped files", "MB", watch.mapped)
+                yield Measurement(f"{stage}: peak memory of all processes", "MB", peak)
+        yield Measurement(f"{stages[-1]}: peak memory with mapped files", "MB", watch.mapped)
         _say(", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in done.seconds.items()))
     counts = read_index_manifest(index).counts
     for count in ("passages", "links", "redirects"):
-        yield Figure(count, "", getattr(counts, count))
-    yield Figure("size of the index", "MB", sum(p.stat().st_size for p in index.rglob("*")) / 1e6)
+        yield Measurement(count, "", getattr(counts, count))
+    yield Measurement("size of the index", "MB", sum(p.stat().st_size for p in index.rglob("*")) / 1e6)
 
 
-def _opening(index: Path, rounds: int) -> Iterator[Figure]:
+def _opening(index: Path, rounds: int) -> Iterator[Measurement]:
     for how, prepare in (("cold", _forget), ("warm", _read_all)):
         taken = []
         for seed in range(rounds):
@@ -100,9 +100,9 @@ def _opening(index: Path, rounds: int) -> Iterator[Figure]:
             with _process(_open_and_read, index, seed) as (_, results):
                 taken.append(results.recv())
         opening, reading, processor = map(statistics.median, zip(*taken, strict=True))
-        yield Figure(f"open, {how}", "s", opening)
-        yield Figure(f"{_PASSAGES} random passages, {how}", "ms", 1000 * reading)
-        yield Figure(f"{_PASSAGES} random passages, {how}: processor time", "ms", 1000 * processor)
+        yield Measurement(f"open, {how}", "s", opening)
+        yield Measurement(f"{_PASSAGES} random passages, {how}", "ms", 1000 * reading)
+        yield Measurement(f"{_PASSAGES} random passages, {how}: processor time", "ms", 1000 * processor)
 
 
 def _build(results: Any, index: Path, plan: BuildPlan) -> None:
@@ -117,7 +117,7 @@ def _open_encoder(name: str, title: bool) -> Encoder:
     return TrivialEncoder() if name == _TRIVIAL else open_biencoder(name, title=title)
 
 
-def _searching(index: Path) -> Iterator[Figure]:
+def _searching(index: Path) -> Iterator[Measurement]:
     """Of pipelines without a re-ranker: the first answer of a cold process, then one question at a time."""
     passages = OpenIndex.open(index).passages
     rows = random.Random(0).sample(range(len(passages)), _QUESTIONS + _WARM_UP)
@@ -130,9 +130,9 @@ def _searching(index: Path) -> Iterator[Figure]:
         ):
             first, taken = results.recv()
             process.join()
-        yield Figure(f"{pipeline}: first answer, cold", "s", first)
+        yield Measurement(f"{pipeline}: first answer, cold", "s", first)
         yield from percentiles(f"{pipeline}: a question", "ms", taken)
-        yield Figure(f"{pipeline}: memory of searching", "MB", watch.peak("main"))
+        yield Measurement(f"{pipeline}: memory of searching", "MB", watch.peak("main"))
 
 
 def _search(results: Any, index: Path, pipeline: str, questions: list[str]) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.ceilings import multiplying
-from benchmarks.harness import QUESTIONS, Benchmark, Figure, as_rate, compare, passages, run
+from benchmarks.harness import QUESTIONS, Benchmark, Measurement, as_rate, compare, passages, run
 from benchmarks.random_models import MINILM
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.reranker.models.bases import CROSS_ENCODER, open_cross_encoder
@@ -37,7 +37,7 @@ _FIRST = 10
 Pairs = list[tuple[str, str]]
 
 
-def measure(options: argparse.Namespace) -> list[Figure]:
+def measure(options: argparse.Namespace) -> list[Measurement]:
     """Pairs a second of both, how far scores and orders are apart, and the latency of one question."""
     questions = [query.text for query in read_queries(options.queries, options.questions)]
     # A small corpus comes repeated, and equal texts have no order.
@@ -63,13 +63,13 @@ def measure(options: argparse.Namespace) -> list[Figure]:
     seconds = compare(f"score, {scorer.execution['precision']}", "", ours, theirs, options.rounds, 1, needs)
     return [
         as_rate(seconds, "pairs/s", len(pairs)),
-        Figure("largest difference", "", float(np.abs(scores["ours"] - scores["peer"]).max())),
-        Figure("standard deviation of the scores", "", float(scores["peer"].std())),
-        Figure(
+        Measurement("largest difference", "", float(np.abs(scores["ours"] - scores["peer"]).max())),
+        Measurement("standard deviation of the scores", "", float(scores["peer"].std())),
+        Measurement(
             f"questions with the same first {_FIRST}, in the same order", "%",
             100 * same_order(scores["ours"], scores["peer"], options.depth),
         ),
-        Figure("tokens a pair", "", float(np.mean(lengths))),
+        Measurement("tokens a pair", "", float(np.mean(lengths))),
         *(_latency([listed[:n] for listed in lists], ours, theirs) for n in _LATENCIES if n <= options.depth),
     ]  # fmt: skip
 
@@ -98,7 +98,7 @@ def same_order(ours: np.ndarray, peer: np.ndarray, depth: int) -> float:
 
 def _latency(
     lists: Sequence[Pairs], ours: Callable[[Pairs], None], theirs: Callable[[Pairs], None]
-) -> Figure:
+) -> Measurement:
     """The median over questions that are asked one by one, after two that do not count."""
     taken: list[list[float]] = []
     for listed in lists:
@@ -108,7 +108,7 @@ def _latency(
             score(listed)
             taken[-1].append(1000 * (time.perf_counter() - began))
     mine, peers = (statistics.median(column) for column in zip(*(taken[2:] or taken), strict=True))
-    return Figure(f"one question, {len(lists[0])} passages, p50", "ms", mine, peers, mine / peers)
+    return Measurement(f"one question, {len(lists[0])} passages, p50", "ms", mine, peers, mine / peers)
 
 
 def _write_reranker(folder: Path) -> Path:

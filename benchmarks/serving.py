@@ -26,7 +26,7 @@ import psutil
 from benchmarks.harness import (
     ROOT,
     Benchmark,
-    Figure,
+    Measurement,
     add_question_options,
     asked,
     check_index,
@@ -53,43 +53,43 @@ class Load(NamedTuple):
     wrong: int
 
 
-def measure(options: argparse.Namespace) -> Iterator[Figure]:
+def measure(options: argparse.Namespace) -> Iterator[Measurement]:
     """One client next to the search alone, each number of clients, and the largest next to the peer."""
     check_index(options.index)
     index = OpenIndex.open(options.index)
     texts = [query.text for query in asked(index, options.queries, options.questions)]
-    yield Figure("passages in the index", "", len(index.passages))
+    yield Measurement("passages in the index", "", len(index.passages))
     expected: dict[str, list[list[str]]] = {}
     for name in options.pipeline:
         search = _search(index, name)
         expected[name] = [search(text) for text in texts]
         with _served(options.index, name) as (port, seconds, process):
-            yield Figure(f"{name}: from start to the first answer", "s", seconds)
+            yield Measurement(f"{name}: from start to the first answer", "s", seconds)
             request, alone = _in_turn(port, search, texts)
             turn = f"{name}: a request, in turn with the search alone, p50"
-            yield Figure(turn, "ms", request, alone, request / alone)
+            yield Measurement(turn, "ms", request, alone, request / alone)
             for clients in options.clients:
                 load = _load(port, texts, expected[name], clients, 1, options.seconds)
                 yield from _figures(f"{name}, {clients} clients", load)
             load = _load(port, texts, expected[name], 1, len(texts), options.seconds)
             yield from _figures(f"{name}, 1 client, {len(texts)} questions a request", load)
-            yield Figure(f"{name}: memory, mapped files not counted", "MB", _memory(process))
+            yield Measurement(f"{name}: memory, mapped files not counted", "MB", _memory(process))
     if _PEER_PIPELINE in expected:
         most = max(options.clients)
         with _served(options.index, _PEER_PIPELINE) as (port, _, _):
             ours = _load(port, texts, expected[_PEER_PIPELINE], most, 1, options.seconds)
         with _peer(options.index) as (port, seconds, process):
             peer = _load(port, texts, expected[_PEER_PIPELINE], most, 1, options.seconds)
-            yield Figure("the peer: from start to the first answer", "s", seconds)
-            yield Figure("the peer: memory, mapped files not counted", "MB", _memory(process))
+            yield Measurement("the peer: from start to the first answer", "s", seconds)
+            yield Measurement("the peer: memory, mapped files not counted", "MB", _memory(process))
         name = f"{_PEER_PIPELINE}, {most} clients, next to the peer"
-        yield Figure(name, "questions/s", ours.rate, peer.rate, ours.rate / peer.rate)
+        yield Measurement(name, "questions/s", ours.rate, peer.rate, ours.rate / peer.rate)
 
 
-def _figures(name: str, load: Load) -> Iterator[Figure]:
-    yield Figure(f"{name}", "questions/s", load.rate)
+def _figures(name: str, load: Load) -> Iterator[Measurement]:
+    yield Measurement(f"{name}", "questions/s", load.rate)
     yield from percentiles(name, "ms", load.taken, (50, 95, 99))
-    yield Figure(f"{name}, wrong or missing answers", "", load.wrong)
+    yield Measurement(f"{name}, wrong or missing answers", "", load.wrong)
 
 
 def _search(index: OpenIndex, name: str) -> Callable[[str], list[str]]:

@@ -35,7 +35,7 @@ from urllib.parse import urlencode
 
 import psutil
 
-from benchmarks.harness import QUESTIONS, ROOT, Benchmark, Figure, check_index, percentiles, run
+from benchmarks.harness import QUESTIONS, ROOT, Benchmark, Measurement, check_index, percentiles, run
 from linkseek.indexer.program.errors import MachineError
 from linkseek.retriever.queries import read_queries
 
@@ -143,7 +143,7 @@ async def visit(
     return taken
 
 
-def measure(options: argparse.Namespace) -> Iterator[Figure]:
+def measure(options: argparse.Namespace) -> Iterator[Measurement]:
     """Median and 95th percentile, in milliseconds, of both ways to visit."""
     check_index(options.index)
     questions = [query.text for query in read_queries(options.queries)]
@@ -166,8 +166,8 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         if options.sessions:
             for _ in range(0, options.sessions, _TOGETHER):
                 asyncio.run(visit(address, _TOGETHER, questions, 1, 0))
-            yield Figure("memory before", "MB", before)
-            yield Figure(f"memory after {options.sessions:,} sessions more", "MB", resident(address))
+            yield Measurement("memory before", "MB", before)
+            yield Measurement(f"memory after {options.sessions:,} sessions more", "MB", resident(address))
 
 
 def resident(address: str) -> float:
@@ -178,7 +178,7 @@ def resident(address: str) -> float:
     return sum(process.memory_info().rss for process in family) / 1e6
 
 
-def in_browser(index: Path, question: str, starts: int) -> Iterator[Figure]:
+def in_browser(index: Path, question: str, starts: int) -> Iterator[Measurement]:
     """Medians of first results of fresh applications, and what a page asks the server for."""
     from playwright.sync_api import sync_playwright
 
@@ -212,10 +212,10 @@ def in_browser(index: Path, question: str, starts: int) -> Iterator[Figure]:
             sent = _sent_by_page(page, f"http://{address}", question)
         browser.close()
     way = "fresh application"
-    yield Figure(f"{way}, page with a question: first results", "s", statistics.median(opened))
-    yield Figure(f"{way}, Enter: first results", "s", statistics.median(asked))
-    yield Figure(f"{way}, Enter: first stage of best", "s", statistics.median(asked_best))
-    yield Figure("in the page: requests of sorting, filtering and folding", "count", sent)
+    yield Measurement(f"{way}, page with a question: first results", "s", statistics.median(opened))
+    yield Measurement(f"{way}, Enter: first results", "s", statistics.median(asked))
+    yield Measurement(f"{way}, Enter: first stage of best", "s", statistics.median(asked_best))
+    yield Measurement("in the page: requests of sorting, filtering and folding", "count", sent)
 
 
 def _new_page(browser: Any) -> Any:

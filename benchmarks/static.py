@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.encoding import add_index_option, passage_texts
-from benchmarks.harness import Benchmark, Figure, as_rate, compare, largest_angle, run
+from benchmarks.harness import Benchmark, Measurement, as_rate, compare, largest_angle, run
 from benchmarks.random_models import Made
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.encoding.encode import encode_shards
@@ -31,7 +31,7 @@ _BATCH = 1024
 _FEW = 512  # passages that MiniLM encodes
 
 
-def measure(options: argparse.Namespace) -> Iterator[Figure]:
+def measure(options: argparse.Namespace) -> Iterator[Measurement]:
     """Passages a second of both, how far the vectors are apart, and of the parts alone."""
     titles, texts = passage_texts(options)
     encoder = open_biencoder(options.encoder)
@@ -48,13 +48,13 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
     def theirs() -> None:
         vectors["peer"] = peer.encode(inputs, batch_size=_BATCH, show_progress_bar=False)
 
-    def rate(name: str, run: Callable[[], Any], other: Callable[[], Any] | None = None) -> Figure:
+    def rate(name: str, run: Callable[[], Any], other: Callable[[], Any] | None = None) -> Measurement:
         return as_rate(compare(name, "", run, other, options.rounds), "passages/s", len(inputs))
 
     yield rate("encode", ours, theirs)
     yield largest_angle(vectors["ours"], vectors["peer"])
     tokens = encoder.tokenize_passages(titles, texts)
-    yield Figure("tokens a passage", "", float(np.mean([len(sequence) for sequence in tokens])))
+    yield Measurement("tokens a passage", "", float(np.mean([len(sequence) for sequence in tokens])))
     yield rate(
         "tokenising",
         lambda: encoder.tokenize_passages(titles, texts),

@@ -31,7 +31,7 @@ from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from transformers import TrainerCallback, set_seed
 
-from benchmarks.harness import Benchmark, Figure, passages, run
+from benchmarks.harness import Benchmark, Measurement, passages, run
 from linkseek.indexer.passages import Passage
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.reranker.models.bases import open_start
@@ -76,7 +76,7 @@ class _Clock(TrainerCallback):
         self.seconds = time.perf_counter() - self.started
 
 
-def measure(options: argparse.Namespace) -> Iterator[Figure]:
+def measure(options: argparse.Namespace) -> Iterator[Measurement]:
     """Pairs a second of both, in turn, and their memory."""
     chosen = passages(options.corpus, max(options.batch, _QUERIES + _NEGATIVES) * options.steps)
     yield from pairs_a_second(f"training, batches of {options.batch}", chosen, DEFAULT_ENCODER, options)
@@ -86,7 +86,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
 
 def pairs_a_second(
     name: str, chosen: Sequence[Passage], base: str, options: argparse.Namespace
-) -> Iterator[Figure]:
+) -> Iterator[Measurement]:
     """Titles and texts of passages as pairs for a model; options: rounds, batch, steps, precision."""
     ours, peers = partial(_ours, base), partial(_peers, base)
     yield from _compared(name, options.batch, ours, peers, chosen, options)
@@ -99,7 +99,7 @@ def _compared(
     peers: Trainer,
     chosen: Sequence[Passage],
     options: argparse.Namespace,
-) -> Iterator[Figure]:
+) -> Iterator[Measurement]:
     with tempfile.TemporaryDirectory() as scratch:
         rounds = [
             [
@@ -113,9 +113,11 @@ def _compared(
         for runs in zip(*rounds, strict=True)
     )
     counted = batch * (options.steps - _WARM)
-    yield Figure(name, "pairs/s", counted / our_seconds, counted / peer_seconds, peer_seconds / our_seconds)
+    yield Measurement(
+        name, "pairs/s", counted / our_seconds, counted / peer_seconds, peer_seconds / our_seconds
+    )
     if our_memory:
-        yield Figure(f"{name}: memory", "MB", our_memory, peer_memory, our_memory / peer_memory)
+        yield Measurement(f"{name}: memory", "MB", our_memory, peer_memory, our_memory / peer_memory)
 
 
 def _watched(

@@ -19,7 +19,7 @@ from linkseek.indexer.program.plugins import PLUGINS
 _ROOT = Path(__file__).parents[1]
 
 COMMANDS = {
-    "pack": ("packing.command", "write a test collection from its publishers' files"),
+    "pack": ("packing.pack", "write a test collection from its publishers' files"),
     "shrink": ("shrink", "make a static encoder smaller, or keep a share of what adapters change"),
     "sweep": ("sweep", "train with several settings and choose one"),
     "convert": ("convert", "convert a checkpoint of DPR or HLP to a folder"),

@@ -29,7 +29,7 @@ _HINT = (
 )
 
 
-class Described(Protocol):
+class DescribedIndex(Protocol):
     """An index as its manifests describe it (`indexer.index.Index`)."""
 
     path: Path
@@ -37,7 +37,7 @@ class Described(Protocol):
     parts: Parts
 
 
-def traits(index: Described) -> dict[str, Any]:
+def traits(index: DescribedIndex) -> dict[str, Any]:
     """The properties, by name, that indexes must share for their rankings to be merged.
 
     How texts were cut and read, what Lucene indexed, and for each encoder its identity (with the hash of its
@@ -67,7 +67,7 @@ def _identity(part: EncodedPart) -> dict[str, Any]:
     }
 
 
-def check_alike(index: Path, partitions: Sequence[Described]) -> None:
+def check_alike(index: Path, partitions: Sequence[DescribedIndex]) -> None:
     """Raises `MismatchError` naming the index unless all its partitions have the same `traits`."""
     first: dict[str, Any] = {}
     for number, partition in enumerate(partitions, start=1):
@@ -90,18 +90,18 @@ def _difference(mine: Any, other: Any) -> str:
     return f"{mine}, there {other}"
 
 
-def contents(partitions: Sequence[Described], part: str = PASSAGES) -> tuple[str, ...]:
+def contents(partitions: Sequence[DescribedIndex], part: str = PASSAGES) -> tuple[str, ...]:
     """The hashes of the passages, or documents, of partitions, by which an index of them notices a change."""
     whole = [partition.parts for partition in partitions]
     return tuple((p.documents if part == DOCUMENTS else p.passages).content_sha256 for p in whole)
 
 
-def identity(index: Described) -> str:
+def identity(index: DescribedIndex) -> str:
     """One hash of the contents of an index and of its traits: another process has opened the same index."""
     return value_sha256([traits(index), contents([index]), contents([index], DOCUMENTS)])
 
 
-def check_parts(path: Path, parts: Parts, partitions: Sequence[Described]) -> None:
+def check_parts(path: Path, parts: Parts, partitions: Sequence[DescribedIndex]) -> None:
     """Raises `DamagedIndexError` or `MismatchError` unless parts and partitions belong together."""
     inputs = {name: part.fingerprint for name, part in parts.items()}
     documents = inputs[LINKS].get(DOCUMENTS)
@@ -119,7 +119,7 @@ def check_parts(path: Path, parts: Parts, partitions: Sequence[Described]) -> No
             raise damaged(path / name, "not made from the passages of this index", path / name)
 
 
-def joined_parts(parts: Parts, partitions: Sequence[Described]) -> Parts:
+def joined_parts(parts: Parts, partitions: Sequence[DescribedIndex]) -> Parts:
     """The parts of an index with those that all of its partitions have; each lists the files of all."""
     joined = dict(parts)
     for name, first in partitions[0].parts.items() if partitions else ():

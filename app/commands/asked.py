@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from linkseek.app.context.asked import forget_asked, read_asked
+from linkseek.app.context.question_log import forget_asked, read_asked
 from linkseek.app.preferences.record import MAX_QUESTIONS
 from linkseek.indexer.program.errors import UsageError, log_line
 from linkseek.indexer.program.options import Options, Positional, parse_options

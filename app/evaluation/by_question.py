@@ -28,7 +28,7 @@ QUESTION, CHANGE = "question", "difference"
 """The columns that questions can be sorted by, besides the value of a pipeline."""
 
 
-class Row(NamedTuple):
+class QuestionRow(NamedTuple):
     """A question with the values of all pipelines that were measured on it.
 
     change: the value of b minus the value of a.
@@ -49,7 +49,7 @@ def compare_questions(
     shown: str = "all",
     only: Container[str] | None = None,
     words: str = "",
-) -> list[Row]:
+) -> list[QuestionRow]:
     """The questions that both pipelines were measured on, in the order of the test set.
 
     shown: one of `SHOWN`. only: the ids of a kind of questions. words: a part of the question or of an
@@ -68,7 +68,7 @@ def compare_questions(
         return any(wanted in " ".join(text.split()).casefold() for text in (question, *answers))
 
     return [
-        Row(
+        QuestionRow(
             id_,
             *known.get(id_, ("", [])),
             {name: score.per_query[id_] for name, score in scores.items() if id_ in score.per_query},
@@ -81,10 +81,10 @@ def compare_questions(
     ]
 
 
-def sort_questions(rows: Sequence[Row], by: str, *, descending: bool) -> list[Row]:
+def sort_questions(rows: Sequence[QuestionRow], by: str, *, descending: bool) -> list[QuestionRow]:
     """Rows by `QUESTION`, `CHANGE` or the value of a pipeline; those without it last. "": largest change."""
 
-    def key(row: Row) -> tuple[bool, float | str]:
+    def key(row: QuestionRow) -> tuple[bool, float | str]:
         if by == QUESTION:
             return False, row.text.casefold()
         if by == CHANGE:
@@ -149,11 +149,11 @@ def changes(first: Results, second: Results, measure: str) -> list[Change]:
     return found
 
 
-def moved_questions(first: Results, second: Results, name: str, measure: str) -> list[Row]:
+def moved_questions(first: Results, second: Results, name: str, measure: str) -> list[QuestionRow]:
     """The questions whose value changed in a pipeline, with both values; the largest change first."""
     texts = {question.id: question for question in second.questions}
     rows = [
-        Row(id_, texts[id_].text, texts[id_].answers, {"before": before, "after": after}, change)
+        QuestionRow(id_, texts[id_].text, texts[id_].answers, {"before": before, "after": after}, change)
         for id_, (before, after) in _paired(first, second, name, measure).items()
         if (change := difference(before, after))
     ]

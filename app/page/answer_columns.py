@@ -11,8 +11,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from linkseek.app.answers import Answer, AnswerHit, Failure, Reason
-from linkseek.app.context.asked import note_asked
 from linkseek.app.context.known_questions import Known
+from linkseek.app.context.question_log import note_asked
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import noted_errors, remembered, sender, show, show_failure, shown_errors
 from linkseek.app.page.judging import choose_judging, reader_grades

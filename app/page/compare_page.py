@@ -10,7 +10,7 @@ import streamlit as st
 from linkseek.app.background.job_requests import COMPARE as COMPARISONS
 from linkseek.app.background.job_requests import start_comparison
 from linkseek.app.background.jobs import Job
-from linkseek.app.context.asked import read_asked
+from linkseek.app.context.question_log import read_asked
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import (
     invite,

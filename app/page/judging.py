@@ -10,7 +10,7 @@ from functools import partial
 import streamlit as st
 
 from linkseek.app.background.services import file_stamp
-from linkseek.app.context.asked import read_asked
+from linkseek.app.context.question_log import read_asked
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import (
     noted_errors,

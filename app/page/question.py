@@ -8,7 +8,7 @@ from typing import Any
 
 from linkseek.app.context.did_you_mean import did_you_mean
 from linkseek.app.context.known_questions import Known
-from linkseek.app.evaluation.by_question import Row
+from linkseek.app.evaluation.by_question import QuestionRow
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import remembered, show
 from linkseek.app.rendering.addresses import EvaluationView, SearchView, read_table
@@ -52,7 +52,7 @@ def _in_table(context: Context, view: SearchView) -> dict[str, Any] | None:
     if not view.table:
         return None
 
-    def read() -> tuple[EvaluationView, list[tuple[str, Row]]]:
+    def read() -> tuple[EvaluationView, list[tuple[str, QuestionRow]]]:
         table = read_table(view.table)
         with suppress(LinkseekError):  # without the report there are no neighbours
             results = read_report(context.options.results, table.report).results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from linkseek.app.answers import Failure
-from linkseek.app.context.asked import note_asked
+from linkseek.app.context.question_log import note_asked
 from linkseek.app.page.answer_columns import status_of
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import invite, set_title, show_error, show_no_index

@@ -15,7 +15,7 @@ from linkseek.app.evaluation.by_question import (
     CHANGE,
     QUESTION,
     SHOWN,
-    Row,
+    QuestionRow,
     compare_questions,
     sort_questions,
 )
@@ -83,7 +83,7 @@ def _head(view: EvaluationView, name: str, index: str) -> dict[str, str]:
     return {"name": name, "address": address, "sorted": now}
 
 
-def table_rows(results: Results, view: EvaluationView) -> list[Row]:
+def table_rows(results: Results, view: EvaluationView) -> list[QuestionRow]:
     """The questions of a table in its order. view: as `fitting` returns it."""
     kind = question_kinds(results)[view.kind].query_ids if view.kind else None
     rows = compare_questions(results, *view.pair, view.measure, view.shown, kind, view.words)
@@ -194,12 +194,12 @@ class Point(NamedTuple):
 
     x: float
     y: float
-    row: Row
+    row: QuestionRow
     faint: bool
 
 
 def scatter_html(
-    rows: Sequence[Row], pair: tuple[str, str], measure: str, shown: str, addresses: Mapping[str, str]
+    rows: Sequence[QuestionRow], pair: tuple[str, str], measure: str, shown: str, addresses: Mapping[str, str]
 ) -> str:
     """The scatter as SVG: a point for each question, at the values of two pipelines; empty without both.
 
@@ -232,10 +232,10 @@ def scatter_html(
 
 
 def _points(
-    rows: Sequence[Row], pair: tuple[str, str], shown: str, low: float, high: float
+    rows: Sequence[QuestionRow], pair: tuple[str, str], shown: str, low: float, high: float
 ) -> tuple[list[Point], float]:
     """The points from the lower left corner on, y upwards, and their radius."""
-    places: dict[tuple[int, int], list[Row]] = defaultdict(list)
+    places: dict[tuple[int, int], list[QuestionRow]] = defaultdict(list)
     for row in rows:
         x, y = (_SIZE * (row.values[name] - low) / (high - low) for name in pair)
         places[round(x / _CELL), round(y / _CELL)].append(row)

@@ -18,7 +18,7 @@ _SHORT_LIST = 15  # pairs of six pipelines
 _MAX_QUESTIONS = 20  # of a pair
 
 
-class Figure(NamedTuple):
+class ReportFigure(NamedTuple):
     """A chart, and the same numbers as a table, which is shown on demand.
 
     chart: draws it. alternative: describes the chart in a sentence. omitted: the
@@ -128,7 +128,7 @@ def _curves(results: Results) -> dict[str, Any] | None:
         return None
     last = curves.ks[-1]
     title = f"{curves.measure}@k for k from 1 to {last:,}"
-    figure = Figure(
+    figure = ReportFigure(
         title,
         f"Lines of {title}; the table below has the values.",
         partial(charts.curves_chart, results),
@@ -160,9 +160,9 @@ def _kinds(results: Results) -> dict[str, Any] | None:
     return {"figures": figures, "groups": by_group}
 
 
-def _bins_figure(results: Results, binned: Binned, title: str, *, with_legend: bool) -> Figure:
+def _bins_figure(results: Results, binned: Binned, title: str, *, with_legend: bool) -> ReportFigure:
     shows = f"{results.main_measure} of each pipeline, {title[:1].lower()}{title[1:]}, with 95 % intervals"
-    return Figure(
+    return ReportFigure(
         title,
         f"{shows}; the table below has the values.",
         partial(charts.bins_chart, results, binned, with_legend=with_legend),

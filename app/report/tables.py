@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from linkseek.app.evaluation.by_question import Row
+from linkseek.app.evaluation.by_question import QuestionRow
 from linkseek.app.evaluation.results import Binned, Comparison, Group, Results, Share
 from linkseek.app.report import text
 
@@ -28,7 +28,7 @@ class Cell(NamedTuple):
     mark: str = ""
 
 
-class Column(NamedTuple):
+class ReportColumn(NamedTuple):
     """The head of a column. numeric: its cells are aligned to the right."""
 
     text: str
@@ -43,15 +43,15 @@ class ReportTable(NamedTuple):
     """
 
     caption: str
-    columns: tuple[Column, ...]
+    columns: tuple[ReportColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
     headers: int = 1
     grouped: bool = False
 
 
-def columns(names: Sequence[str], numbers: Sequence[str]) -> tuple[Column, ...]:
+def columns(names: Sequence[str], numbers: Sequence[str]) -> tuple[ReportColumn, ...]:
     """Columns of text, then columns of numbers."""
-    return (*(Column(name, numeric=False) for name in names), *map(Column, numbers))
+    return (*(ReportColumn(name, numeric=False) for name in names), *map(ReportColumn, numbers))
 
 
 def scores_table(results: Results) -> ReportTable:
@@ -157,7 +157,7 @@ def groups_table(results: Results, groups: dict[str, Group], measure: str) -> Re
     return ReportTable(f"{text.label(measure)} by group", columns(["pipeline"], heads), tuple(rows))
 
 
-def questions_table(measure: str, a: str, b: str, rows: Sequence[Row]) -> ReportTable:
+def questions_table(measure: str, a: str, b: str, rows: Sequence[QuestionRow]) -> ReportTable:
     """The values of two pipelines for some questions."""
     shown = tuple(
         (Cell(row.text or row.id, "data"), *(Cell(text.value(measure, row.values[name])) for name in (a, b)))

@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from linkseek.app.answers import Answer, AnswerHit
 from linkseek.app.service import SearchService
 from linkseek.app.serving import reading
-from linkseek.app.serving.routes import BatchQuestion, Body, Json, K, Many, Noted, Searches, Status
+from linkseek.app.serving.routes import BatchQuestion, Body, Json, K, Many, Noted, Searches, StatusReply
 from linkseek.app.serving.searching import Searching
 from linkseek.indexer.program.errors import UsageError
 
@@ -46,7 +46,7 @@ class Retrieve(Body):
     """with topk_retrieval: the number of passages for each question"""
 
 
-class Contents(TypedDict):
+class ContentsReply(TypedDict):
     """A passage. contents: the title in double quotes, a line end, and the text."""
 
     id: str
@@ -54,14 +54,14 @@ class Contents(TypedDict):
     url: NotRequired[str]
 
 
-class Scored(TypedDict):
+class ScoredReply(TypedDict):
     """A passage and its score; with a re-ranker, its contents alone."""
 
-    document: Contents | str
+    document: ContentsReply | str
     score: float
 
 
-@router.post("/retrieve", response_model=dict[Result, list[list[Contents | str | Scored]]])
+@router.post("/retrieve", response_model=dict[Result, list[list[ContentsReply | str | ScoredReply]]])
 async def retrieve(body: Retrieve, searches: Searches, notes: Noted) -> Json:
     """Search-R1, verl, slime, SkyRL, NeMo RL, verl-agent, ASearcher: passages of each question.
 
@@ -94,11 +94,11 @@ class Access(Body):
     """addresses, ids or titles of documents"""
 
 
-@router.post("/access", response_model=dict[Result, list[reading.Page | None]])
+@router.post("/access", response_model=dict[Result, list[reading.ASearcherPage | None]])
 async def access(body: Access, searches: Searches) -> Json:
     """ASearcher: the page behind each link, null for one that is not in the index."""
 
-    def read(service: SearchService) -> list[reading.Page | None]:
+    def read(service: SearchService) -> list[reading.ASearcherPage | None]:
         return [reading.page(service, url) for url in body.urls]
 
     return Json({"result": await asyncio.to_thread(searches.indexes.named().with_newest, read)})
@@ -127,7 +127,7 @@ class Rllm(Body):
     """the same as top_k, over which it wins"""
 
 
-class RllmResults(TypedDict):
+class RllmReply(TypedDict):
     """Passages for rllm. method: the pipeline."""
 
     query: str
@@ -136,7 +136,7 @@ class RllmResults(TypedDict):
     num_results: int
 
 
-@router.post("/rllm/retrieve", response_model=RllmResults)
+@router.post("/rllm/retrieve", response_model=RllmReply)
 async def rllm(body: Rllm, searches: Searches, notes: Noted) -> Json:
     """rllm: passages of one question."""
     [found] = await searches.ask([body.query], body.k or body.top_k, notes=notes)
@@ -146,8 +146,8 @@ async def rllm(body: Rllm, searches: Searches, notes: Noted) -> Json:
     )
 
 
-@router.get("/rllm/health", response_model=Status, name="rllm_health")
-@router.get("/flashrag/health", response_model=Status, name="flashrag_health")
+@router.get("/rllm/health", response_model=StatusReply, name="rllm_health")
+@router.get("/flashrag/health", response_model=StatusReply, name="flashrag_health")
 async def health() -> Json:
     """rllm, ReSearch: whether the service answers, below the address that these clients are given."""
     return Json({"status": "healthy"})
@@ -169,9 +169,9 @@ class FlashRagBatch(Body):
     return_score: bool = False
 
 
-Plain = list[Contents]
-WithScores = tuple[list[Contents], list[float]]
-ManyWithScores = tuple[list[list[Contents]], list[list[float]]]
+Plain = list[ContentsReply]
+WithScores = tuple[list[ContentsReply], list[float]]
+ManyWithScores = tuple[list[list[ContentsReply]], list[list[float]]]
 
 
 @router.post("/flashrag/search", response_model=Plain | WithScores)
@@ -220,7 +220,7 @@ class Scaling(Body):
     """ignored: the index that is served is the domain"""
 
 
-class Scaled(TypedDict):
+class ScalingReply(TypedDict):
     """The answer of retrieval-scaling."""
 
     message: str
@@ -229,7 +229,7 @@ class Scaled(TypedDict):
     results: dict[Literal["results"], dict[Literal["IDs", "passages", "scores"], list[list[str | float]]]]
 
 
-@router.post("/retrieval-scaling/search", response_model=Scaled)
+@router.post("/retrieval-scaling/search", response_model=ScalingReply)
 async def retrieval_scaling(body: Scaling, searches: Searches, notes: Noted) -> Json:
     """retrieval-scaling (MassiveDS): ids, passages and scores in lists of a list for each question."""
     questions = [body.query] if isinstance(body.query, str) else body.query
@@ -249,7 +249,7 @@ async def retrieval_scaling(body: Scaling, searches: Searches, notes: Noted) -> 
 _IndexPath = Annotated[str, Path(max_length=200, description="the name of an index")]
 
 
-class Candidate(TypedDict):
+class AnseriniCandidate(TypedDict):
     """A passage for Anserini's clients."""
 
     docid: str
@@ -258,13 +258,13 @@ class Candidate(TypedDict):
     doc: reading.Titled | str
 
 
-class Candidates(TypedDict):
+class AnseriniCandidates(TypedDict):
     """The passages of one question."""
 
     api: str
     index: str
     query: dict[Literal["text"], str]
-    candidates: list[Candidate]
+    candidates: list[AnseriniCandidate]
 
 
 class AnseriniDocument(TypedDict):
@@ -276,7 +276,7 @@ class AnseriniDocument(TypedDict):
     doc: reading.Titled | str
 
 
-@anserini.get("/v1/{index}/search", response_model=Candidates)
+@anserini.get("/v1/{index}/search", response_model=AnseriniCandidates)
 async def anserini_search(
     index: _IndexPath,
     query: Annotated[str, Query(min_length=1, max_length=10_000)],

@@ -44,7 +44,7 @@ class NoSuchIndexError(NoSuchNameError):
     """A request names an index that is not here."""
 
 
-class Described(TypedDict):
+class PipelinesReply(TypedDict):
     """The pipelines of each index, the default first, each with a short description."""
 
     indexes: dict[str, dict[str, str]]
@@ -153,7 +153,7 @@ class ServedIndexes:
             raise NoSuchIndexError(f'there is no index "{name[:100]}"', nearest(name, self._served))
         return self._served[name]
 
-    def described(self) -> Described:
+    def described(self) -> PipelinesReply:
         """The pipelines of each index, the default first, each with a short description."""
         listed = {}
         for name, served in self._served.items():

@@ -23,7 +23,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from linkseek.app.context.asked import append_line, log_record
+from linkseek.app.context.question_log import append_line, log_record
 from linkseek.indexer.program.errors import MachineError, log_line
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

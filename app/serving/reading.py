@@ -28,21 +28,21 @@ class Named(TypedDict):
     title: str
 
 
-class Backlink(Named):
+class BacklinkReply(Named):
     """The passage that has a link, and the words of the link; id and title are of its other end."""
 
     passage_id: str
     anchor: str
 
 
-class Link(Backlink):
+class LinkReply(BacklinkReply):
     """A link with its place in the text of its passage."""
 
     start: int
     end: int
 
 
-class Neighbour(Named):
+class NeighbourReply(Named):
     """A document linked with another. direction: "both", "incoming" or "outgoing"."""
 
     direction: str
@@ -50,7 +50,7 @@ class Neighbour(Named):
     links_from: int
 
 
-class Passage(Named):
+class PassageReply(Named):
     """A passage, `number` of the `of` passages of its document."""
 
     document_id: str
@@ -58,18 +58,18 @@ class Passage(Named):
     url: str
     number: int
     of: int
-    links: list[Link]
+    links: list[LinkReply]
 
 
-class Document(Named):
+class DocumentReply(Named):
     """A document: its text, or the beginning; ids of its passages; its links, and links to it."""
 
     url: str
     text: str
     is_cut: bool
     passages: list[str]
-    links: list[Link]
-    backlinks: list[Backlink]
+    links: list[LinkReply]
+    backlinks: list[BacklinkReply]
 
 
 class Titled(Named):
@@ -78,13 +78,13 @@ class Titled(Named):
     contents: str
 
 
-class Page(Titled):
+class ASearcherPage(Titled):
     """A document as ASearcher reads it."""
 
     url: str
 
 
-def passage(service: SearchService, id_: str) -> Passage:
+def passage(service: SearchService, id_: str) -> PassageReply:
     """A passage with its place in its document and its links. Raises `NoSuchNameError`."""
     index = service.index
     row = int(index.passages.rows_of([id_])[0])
@@ -105,7 +105,7 @@ def passage(service: SearchService, id_: str) -> Passage:
     }
 
 
-def document(service: SearchService, id_: str) -> Document:
+def document(service: SearchService, id_: str) -> DocumentReply:
     """A document: its text, its passages, its links, and the documents that link to it.
 
     Raises `NoSuchNameError`.
@@ -128,7 +128,7 @@ def document(service: SearchService, id_: str) -> Document:
     }
 
 
-def passage_or_document(service: SearchService, id_: str) -> Passage | Document:
+def passage_or_document(service: SearchService, id_: str) -> PassageReply | DocumentReply:
     """The passage of an id, or else the document. Raises `NoSuchNameError`."""
     try:
         return passage(service, id_)
@@ -147,7 +147,7 @@ def document_row(service: SearchService, id_: str) -> int:
         raise NoSuchNameError(error.message.replace("article", "document", 1), "Search for its id.") from None
 
 
-def links_out(service: SearchService, row: int) -> list[Link]:
+def links_out(service: SearchService, row: int) -> list[LinkReply]:
     """The links of a document to others, in reading order."""
     index, graph = service.index, service.index.links
     begin, end = map(int, index.passages.offsets[row : row + 2])
@@ -156,23 +156,23 @@ def links_out(service: SearchService, row: int) -> list[Link]:
     return [_link(service, link) for link, _ in zip(others, range(MAX_LINKS), strict=False)]
 
 
-def links_in(service: SearchService, row: int) -> list[Backlink]:
+def links_in(service: SearchService, row: int) -> list[BacklinkReply]:
     """The passages of other documents that link to one, in reading order."""
     index, graph = service.index, service.index.links
-    listed: list[Backlink] = []
+    links: list[BacklinkReply] = []
     for link in graph.to_document(row).tolist():
         source = int(graph.passage[link])
         stored = index.passages[source]
         if int(index.passages.document_rows(np.array([source]))[0]) != row:
             anchor = stored.text[int(graph.start[link]) : int(graph.end[link])]
-            title = stored.title or stored.document_id
-            listed.append(Backlink(id=stored.document_id, title=title, passage_id=stored.id, anchor=anchor))
-        if len(listed) == MAX_LINKS:
+            id_, title = stored.document_id, stored.title or stored.document_id
+            links.append(BacklinkReply(id=id_, title=title, passage_id=stored.id, anchor=anchor))
+        if len(links) == MAX_LINKS:
             break
-    return listed
+    return links
 
 
-def related(service: SearchService, row: int) -> list[Neighbour]:
+def related(service: SearchService, row: int) -> list[NeighbourReply]:
     """Documents linked with one, in both directions first, then by the number of links."""
     article = read_article(service.index, service.topology, row)
     kinds = {"both": article.mutual, "incoming": article.incoming, "outgoing": article.outgoing}
@@ -189,22 +189,22 @@ def related(service: SearchService, row: int) -> list[Neighbour]:
     ]
 
 
-def _link(service: SearchService, link: int, text: str | None = None) -> Link:
+def _link(service: SearchService, link: int, text: str | None = None) -> LinkReply:
     index, graph = service.index, service.index.links
     passage, target = int(graph.passage[link]), int(graph.target[link])
     text = str(index.passages.table.value("text", passage)) if text is None else text
     table, (start, end) = index.documents.table, (int(graph.start[link]), int(graph.end[link]))
     id_, passage_id = str(table.value("id", target)), str(index.passages.table.value("id", passage))
     title = str(table.value("title", target)) or id_
-    return Link(id=id_, title=title, passage_id=passage_id, anchor=text[start:end], start=start, end=end)
+    return LinkReply(id=id_, title=title, passage_id=passage_id, anchor=text[start:end], start=start, end=end)
 
 
-def page(service: SearchService, address: str) -> Page | None:
+def page(service: SearchService, address: str) -> ASearcherPage | None:
     """The page behind a link: a document by its address, its id, or the title that ends its address."""
     for row in _rows_of_address(service, address):
         stored = service.index.documents.table.row(row)
         id_, url, title, text = (str(stored[name]) for name in ("id", "url", "title", "text"))
-        return Page(id=id_, url=url or id_, title=title, contents=text[:MAX_CHARACTERS])
+        return ASearcherPage(id=id_, url=url or id_, title=title, contents=text[:MAX_CHARACTERS])
     return None
 
 

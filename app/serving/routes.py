@@ -21,7 +21,7 @@ from linkseek.app.context.evidence import LinkEvidence
 from linkseek.app.pipelines.filters import read_filter, values_by_name
 from linkseek.app.serving import reading
 from linkseek.app.serving.gate import problem
-from linkseek.app.serving.indexes import Described
+from linkseek.app.serving.indexes import PipelinesReply
 from linkseek.app.serving.searching import EXTRAS, Notes, Searching
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.text import nearest
@@ -156,7 +156,7 @@ class Search(OwnBody):
     """add the parts of each score: words of BM25, pipelines of a fusion, models, features"""
 
 
-class Hit(reading.Named):
+class HitReply(reading.Named):
     """A passage with its rank and score."""
 
     rank: int
@@ -172,11 +172,11 @@ class Hit(reading.Named):
     explanation: NotRequired[Explanation | None]
 
 
-class QuestionHits(TypedDict):
+class QuestionReply(TypedDict):
     """The passages of one question."""
 
     question: str
-    hits: list[Hit]
+    hits: list[HitReply]
     total: int | None
     """passages of all pages, where these are the last; null where others may follow"""
     milliseconds: dict[str, float]
@@ -187,15 +187,15 @@ class QuestionHits(TypedDict):
     """the number of documents that the filter excludes"""
 
 
-class Results(TypedDict):
+class SearchReply(TypedDict):
     """The passages of each question."""
 
     index: str
     pipeline: str
-    answers: list[QuestionHits]
+    answers: list[QuestionReply]
 
 
-@router.post("/search", response_model=Results)
+@router.post("/search", response_model=SearchReply)
 async def search(body: Search, searches: Searches, notes: Noted) -> Json:
     """The passages of each question, the milliseconds of each stage, and partitions without an answer."""
     depth = body.offset + body.k
@@ -229,7 +229,7 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
     return Json({"index": notes["index"], "pipeline": notes["pipeline"], "answers": answers})
 
 
-@router.get("/search", response_model=Results)
+@router.get("/search", response_model=SearchReply)
 async def search_one(
     q: Annotated[Question, Query(description="a question")],
     searches: Searches,
@@ -245,13 +245,13 @@ async def search_one(
     return await search(body, searches, notes)
 
 
-@router.get("/passages/{id:path}", response_model=reading.Passage)
+@router.get("/passages/{id:path}", response_model=reading.PassageReply)
 async def passage(id: Annotated[Id, Path()], searches: Searches, index: _Index = None) -> Json:
     """A passage: its text, its place in its document, its links."""
     return Json(await _read(searches, index, partial(reading.passage, id_=id)))
 
 
-@router.get("/documents/{id:path}", response_model=reading.Document)
+@router.get("/documents/{id:path}", response_model=reading.DocumentReply)
 async def document(id: Annotated[Id, Path()], searches: Searches, index: _Index = None) -> Json:
     """A document: its text, the ids of its passages, its links, and the passages that link to it."""
     return Json(await _read(searches, index, partial(reading.document, id_=id)))
@@ -261,19 +261,19 @@ async def _read(searches: Searches, index: str | None, read: Any) -> Any:
     return await asyncio.to_thread(searches.indexes.named(index).with_newest, read)
 
 
-@router.get("/pipelines", response_model=Described)
+@router.get("/pipelines", response_model=PipelinesReply)
 async def pipelines(searches: Searches) -> Json:
     """The pipelines of each index, the default first, each with a short description."""
     return Json(searches.indexes.described())
 
 
-class Filters(TypedDict):
+class FiltersReply(TypedDict):
     """Name -> values that some documents have and others lack, the commonest first."""
 
     filters: dict[str, list[str]]
 
 
-@router.get("/filters", response_model=Filters)
+@router.get("/filters", response_model=FiltersReply)
 async def filters(searches: Searches, index: _Index = None) -> Json:
     """The names of filters for `only`, each with values that some documents have, the commonest first."""
     conditions = await _read(searches, index, lambda service: service.conditions)
@@ -283,7 +283,7 @@ async def filters(searches: Searches, index: _Index = None) -> Json:
 # --- operations: whether the service lives, whether it is ready, and its counts ---------------------
 
 
-class Status(TypedDict):
+class StatusReply(TypedDict):
     """The status of the process, or of its pipelines."""
 
     status: str
@@ -292,13 +292,13 @@ class Status(TypedDict):
 _OPEN: dict[str, Any] = {"security": []}
 
 
-@operations.get("/health", response_model=Status, openapi_extra=_OPEN)
+@operations.get("/health", response_model=StatusReply, openapi_extra=_OPEN)
 async def health() -> Json:
     """Whether the process lives; needs no token."""
     return Json({"status": "ok"})
 
 
-@operations.get("/ready", response_model=Status, openapi_extra=_OPEN)
+@operations.get("/ready", response_model=StatusReply, openapi_extra=_OPEN)
 async def ready(request: Request, searches: Searches) -> Response:
     """Whether the pipelines of requests that name none are open (else 503); needs no token."""
     if searches.indexes.is_ready:

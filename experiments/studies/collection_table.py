@@ -26,7 +26,7 @@ PROGRAM = "python -m experiments collections"
 
 
 @dataclass(frozen=True)
-class Collection:
+class MeasuredCollection:
     """The pipelines of a report by one measure. against: each against the baseline, uncorrected."""
 
     name: str
@@ -35,7 +35,7 @@ class Collection:
     against: Mapping[str, Comparison]
 
 
-def collection_of(name: str, results: Results, baseline: str) -> Collection:
+def collection_of(name: str, results: Results, baseline: str) -> MeasuredCollection:
     """The collection of a report. Raises `InputError` if it lacks the baseline."""
     measure = results.main_measure
     scores = {
@@ -52,10 +52,10 @@ def collection_of(name: str, results: Results, baseline: str) -> Collection:
     pairs = compare(measured, [measure], baseline=baseline)
     against = {pair.b: pair for pair in pairs if pair.a == baseline}
     against |= {pair.a: pair.reversed() for pair in pairs if pair.b == baseline}
-    return Collection(name, measure, scores, against)
+    return MeasuredCollection(name, measure, scores, against)
 
 
-def verdicts(collections: Sequence[Collection]) -> dict[tuple[str, str], str]:
+def verdicts(collections: Sequence[MeasuredCollection]) -> dict[tuple[str, str], str]:
     """(pipeline, collection) -> won, lost, level or open, corrected over all of them."""
     pairs = [(pipeline, c.name, pair) for c in collections for pipeline, pair in c.against.items()]
     corrected = holm([pair.p_randomisation for *_, pair in pairs])
@@ -68,7 +68,7 @@ def verdicts(collections: Sequence[Collection]) -> dict[tuple[str, str], str]:
     return found
 
 
-def table(collections: Sequence[Collection], baseline: str) -> str:
+def table(collections: Sequence[MeasuredCollection], baseline: str) -> str:
     """The table in Markdown; \\* marks a difference from the baseline."""
     found = verdicts(collections)
     names = list(dict.fromkeys(pipeline for c in collections for pipeline in c.scores))
@@ -86,7 +86,7 @@ def table(collections: Sequence[Collection], baseline: str) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _cell(collection: Collection, score: Score | None, verdict: str) -> str:
+def _cell(collection: MeasuredCollection, score: Score | None, verdict: str) -> str:
     if score is None:
         return ""
     mark = "\\*" if verdict in ("won", "lost") else ""

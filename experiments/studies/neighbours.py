@@ -30,7 +30,7 @@ KINDS = ("none", "links", "bm25")
 _BATCH = 256  # questions
 
 
-class Experiment:
+class NeighbourReranking:
     """One index with its vectors, and what re-ranking them answers."""
 
     def __init__(self, index: OpenIndex, encoder: BiEncoder, name: str) -> None:
@@ -87,7 +87,7 @@ def main(argv: Sequence[str]) -> None:
     options = parser.parse_args(argv)
     index = OpenIndex.open(options.index)
     location = index.own_dense(options.encoder).encoder["location"]
-    experiment = Experiment(index, open_biencoder(location), options.encoder)
+    experiment = NeighbourReranking(index, open_biencoder(location), options.encoder)
     for file in options.queries:
         queries = list(read_queries(file, options.limit))
         _print(file.name.partition(".")[0], len(queries), experiment.answered(queries, options.budget))

@@ -49,7 +49,7 @@ _BATCH = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class CellRun:
     """One pipeline on one test set; `reason` where there is no run."""
 
     pipeline: str
@@ -65,7 +65,7 @@ def run_experiment(
     open_index: Callable[[str], Pipelines],
     open_test_set: Callable[[str], LoadedTestSet],
     output: Path,
-    on_cell: Callable[[Cell], None] = lambda cell: None,
+    on_cell: Callable[[CellRun], None] = lambda cell: None,
     on_results: Callable[[Results, Path], None] = lambda results, folder: None,
     missing: Mapping[str, str] = MappingProxyType({}),
 ) -> ExperimentTable:
@@ -130,7 +130,7 @@ def _reading(pipelines: Pipelines, long: Long) -> Pipelines:
 class _TestSetTable:
     """The cells of one test set by pipeline, the results of their runs, and the set's groups of questions."""
 
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, CellRun]
     results: Results | None
     groups: Mapping[str, Sequence[str]]
 
@@ -142,7 +142,7 @@ def _test_set_table(
     open_index: Callable[[str], Pipelines],
     open_test_set: Callable[[str], LoadedTestSet],
     folder: Path,
-    on_cell: Callable[[Cell], None],
+    on_cell: Callable[[CellRun], None],
     missing: Mapping[str, str],
 ) -> _TestSetTable:
     """name: for messages. columns: of the same test set and the same index."""
@@ -157,7 +157,7 @@ def _test_set_table(
     except UsageError:
         raise
     except LinkseekError as error:
-        without = [Cell(pipeline, name, "missing", f"{error.message}. {error.hint}") for pipeline in names]
+        without = [CellRun(pipeline, name, "missing", f"{error.message}. {error.hint}") for pipeline in names]
         for cell in without:
             on_cell(cell)
         return _TestSetTable({cell.pipeline: cell for cell in without}, None, {})
@@ -169,7 +169,7 @@ def _test_set_table(
     cells = {}
     for pipeline in names:
         if pipeline in missing and pipeline not in pipelines.entries:
-            cells[pipeline] = Cell(pipeline, name, "missing", missing[pipeline])
+            cells[pipeline] = CellRun(pipeline, name, "missing", missing[pipeline])
         else:
             cells[pipeline] = _make(pipelines, pipeline, name, test_set, experiment.depth, folder)
         on_cell(cells[pipeline])
@@ -179,27 +179,27 @@ def _test_set_table(
 
 def _make(
     pipelines: Pipelines, name: str, called: str, test_set: LoadedTestSet, depth: int, folder: Path
-) -> Cell:
+) -> CellRun:
     """Run one pipeline on one test set, unless its run is complete. called: what messages call the set."""
     if name not in pipelines.entries:
         hint = "name it in a file for --pipelines-file; see docs/results/experiments.md"
-        return Cell(name, called, "no pipeline", hint)
+        return CellRun(name, called, "no pipeline", hint)
     if name not in pipelines.available():
-        return Cell(name, called, "missing", f'the vectors, run or model of "{name}" are not here')
+        return CellRun(name, called, "missing", f'the vectors, run or model of "{name}" are not here')
     path = run_path(folder, name)
     made_from = _made_from(pipelines, name, test_set, depth)
     if _is_complete(path, made_from):
-        return Cell(name, called, "kept", run=path)
+        return CellRun(name, called, "kept", run=path)
     check_replaceable(path, path.with_suffix(".json"))
     try:
         k = min(depth, len(pipelines.index.passages))
         ranking, seconds, _ = search(pipelines.open(name), test_set.queries, k, _BATCH, name)
     except LinkseekError as error:
-        return Cell(name, called, "failed", str(error))
+        return CellRun(name, called, "failed", str(error))
     write_run(path, ranking, pipelines.index.passages.ids, tag=name)
     record = {"made_from": made_from, "run_sha256": file_sha256(path), "seconds": seconds}
     write_output_json(path.with_suffix(".json"), record)
-    return Cell(name, called, "done", run=path, seconds=seconds)
+    return CellRun(name, called, "done", run=path, seconds=seconds)
 
 
 def _made_from(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def _measure(
     columns: Sequence[Column],
     pipelines: Pipelines,
     test_set: LoadedTestSet,
-    cells: Sequence[Cell],
+    cells: Sequence[CellRun],
     folder: Path,
 ) -> Results | None:
     """All runs of a test set, measured together; None without runs."""

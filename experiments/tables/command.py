@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 from pydantic import Field
 
-from experiments.tables.cells import Cell, run_experiment
+from experiments.tables.cells import CellRun, run_experiment
 from experiments.tables.definition import Experiment, ExperimentTable, IndexSource, read_experiment
 from experiments.tables.document import console_table, reasons, table_document
 from experiments.tables.groups import with_known_answers
@@ -235,7 +235,7 @@ def build_index(source: IndexSource, data: Path | None, ray: str | None = None) 
     run_step(["build", "--index", str(source.path), *arguments], f"the index {source.path}")
 
 
-def log_cell(cell: Cell) -> None:
+def log_cell(cell: CellRun) -> None:
     """A line for each cell."""
     text = f"{cell.test_set}, {cell.pipeline}: {cell.status}"
     if cell.seconds is not None:

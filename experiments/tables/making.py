@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import mean
 
 from experiments.tables.definition import Experiment, IndexSource
-from experiments.tables.steps import OWN_COMMANDS, Step, Steps
+from experiments.tables.steps import OWN_COMMANDS, ExperimentStep, Steps
 from linkseek.indexer.program.errors import InputError, MachineError, log_line
 from linkseek.indexer.program.paths import inside
 from linkseek.indexer.store.artifacts import DENSE, kind_and_name, read_json
@@ -39,7 +39,7 @@ class PlannedRow:
     """The unmade steps of a row, without the steps of rows above it. minutes, megabytes: estimates."""
 
     name: str
-    steps: Sequence[Step]
+    steps: Sequence[ExperimentStep]
     shared: int
     minutes: float
     megabytes: float
@@ -161,7 +161,9 @@ def _build_indexes(
             write_output_json(record, made_from)
 
 
-def make_steps(steps: Collection[Step], output: Path, ray: str | None = None, jobs: int = 1) -> None:
+def make_steps(
+    steps: Collection[ExperimentStep], output: Path, ray: str | None = None, jobs: int = 1
+) -> None:
     """Run the steps that are not finished, each after those that it needs.
 
     ray: the address of a cluster for the steps that can use one. jobs: how many run at a time; if several,
@@ -187,7 +189,7 @@ def make_steps(steps: Collection[Step], output: Path, ray: str | None = None, jo
                 future.result()
 
 
-def _make(step: Step, output: Path, ray: str | None, jobs: int) -> None:
+def _make(step: ExperimentStep, output: Path, ray: str | None, jobs: int) -> None:
     """Run a step."""
     log = output / "logs" / f"{step.result.name}.log" if jobs > 1 else None
     step.result.parent.mkdir(parents=True, exist_ok=True)
@@ -273,7 +275,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _cost(step: Step) -> tuple[float, float]:
+def _cost(step: ExperimentStep) -> tuple[float, float]:
     """Minutes and megabytes: the mean of finished steps of the same pattern, else the file's estimates."""
     records = [read_json(path) for path in step.result.parent.glob("*.step.json")]
     records = [record for record in records if record["pattern"] == step.pattern]

@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ExperimentStep:
     """One command. pattern: its name in the file; words: of the command; result: how its files begin."""
 
     name: str
@@ -118,15 +118,15 @@ class Steps:
         for names, what in ((self._tables, "the step"), (self._entries, "the pipeline")):
             for name in names:
                 check_name(name, what)
-        self._steps: dict[str, Step] = {}
+        self._steps: dict[str, ExperimentStep] = {}
         self._lacking: dict[str, InputError] = {}
         self.is_plan, self.missing = is_plan, dict[str, str]()
 
-    def of_row(self, row: Row) -> dict[str, Step]:
+    def of_row(self, row: Row) -> dict[str, ExperimentStep]:
         """The steps of a row by name, each after those that it needs, without what finished ones needed."""
         return self._with_needs(self._named(row))
 
-    def of_rows(self, rows: Iterable[Row], patterns: Sequence[str] = ()) -> list[Step]:
+    def of_rows(self, rows: Iterable[Row], patterns: Sequence[str] = ()) -> list[ExperimentStep]:
         """The steps of rows, each once, as `of_row` has them.
 
         patterns: only steps that match one, such as "pairs-*", and those that they need. Raises `UsageError`
@@ -148,9 +148,9 @@ class Steps:
         entries = [_fill(str(entry.content), entry.words) for entry in self._entries_of(row)]
         return _RESULT.findall(" ".join(entries))
 
-    def _with_needs(self, names: Iterable[str], *, of_finished: bool = False) -> dict[str, Step]:
+    def _with_needs(self, names: Iterable[str], *, of_finished: bool = False) -> dict[str, ExperimentStep]:
         """Steps by name, each after those that it needs. of_finished: also what finished steps needed."""
-        found: dict[str, Step] = {}
+        found: dict[str, ExperimentStep] = {}
 
         def add(name: str) -> None:
             step = self.step(name)
@@ -215,7 +215,7 @@ class Steps:
         file = self._file(value)
         return str(file[1]) if file else self._placed(value, short=key == "encoder")
 
-    def step(self, name: str) -> Step:
+    def step(self, name: str) -> ExperimentStep:
         """A step by its full name. Raises `UsageError` for an unknown one."""
         if name in self._lacking:
             raise self._lacking[name]
@@ -229,7 +229,7 @@ class Steps:
                 raise
         return self._steps[name]
 
-    def _resolved(self, name: str, table: _Table[StepTable]) -> Step:
+    def _resolved(self, name: str, table: _Table[StepTable]) -> ExperimentStep:
         words = _words_of(name, _fill(table.content.command, table.words))
         needs = tuple(dict.fromkeys(need for word in words for need in _RESULT.findall(word) if need))
         made_from = [self._placed(word, short=True) for word in words]
@@ -241,7 +241,7 @@ class Steps:
             for word, file in zip(words, files, strict=True)
         ]
         minutes, megabytes = table.content.costs.get(self._scale, (0.0, 0.0))
-        return Step(name, table.pattern, tuple(placed), needs, result, minutes, megabytes)
+        return ExperimentStep(name, table.pattern, tuple(placed), needs, result, minutes, megabytes)
 
     def _placed(self, text: str, *, own: Path | None = None, short: bool = False) -> str:
         """A text with the paths of results, or with their names alone."""

@@ -106,7 +106,7 @@ _FEW = 4  # files of common kinds, as every project has
 _EVERYWHERE = ("index", "readme")
 
 
-class Kind(NamedTuple):
+class FileKind(NamedTuple):
     """A kind of files, as a table of `foreign.toml` describes it."""
 
     name: str
@@ -118,17 +118,17 @@ class Kind(NamedTuple):
     pages: bool = False
 
 
-_UNKNOWN = Kind("", 'Write JSON lines of id, title, text: {"id": "1", "text": "..."}.', common=True)
+_UNKNOWN = FileKind("", 'Write JSON lines of id, title, text: {"id": "1", "text": "..."}.', common=True)
 
 
 @cache
-def kinds() -> tuple[Kind, ...]:
+def kinds() -> tuple[FileKind, ...]:
     """All kinds in their order."""
     table = tomllib.loads(Path(__file__).with_name("foreign.toml").read_text("utf-8"))
-    return tuple(Kind(name, **values) for name, values in table.items())
+    return tuple(FileKind(name, **values) for name, values in table.items())
 
 
-def kind_of(name: str, head: bytes = b"") -> Kind | None:
+def kind_of(name: str, head: bytes = b"") -> FileKind | None:
     """The kind of a file by its first bytes, else by its suffix."""
     keys = first_keys(head)
     for kind in kinds():
@@ -142,15 +142,15 @@ def kind_of(name: str, head: bytes = b"") -> Kind | None:
 
 def unread_texts(
     folder: Path, names: Sequence[str], reads: Callable[[str], bool]
-) -> Counter[tuple[str, Kind]]:
+) -> Counter[tuple[str, FileKind]]:
     """How many files of a folder hold text of other kinds, by suffix.
 
     Not those next to whose name a page is: Sphinx's _sources/guide.rst.txt, of guide.html. By-products of
     many tools (package.json, CMakeLists.txt) count once, and not at all if there are few.
     """
     own = {_stem(name) for name in names if reads(name)}.difference(_EVERYWHERE)
-    counts, common = Counter[tuple[str, Kind]](), dict[str, tuple[str, Kind]]()
-    by_suffix: dict[str, Kind | None] = {}
+    counts, common = Counter[tuple[str, FileKind]](), dict[str, tuple[str, FileKind]]()
+    by_suffix: dict[str, FileKind | None] = {}
     for name in names:
         suffix = PurePosixPath(_COMPRESSED.sub("", name.lower())).suffix
         if reads(name) or _stem(name) in own:
@@ -164,7 +164,7 @@ def unread_texts(
     return counts + Counter(common.values() if len(common) > _FEW else ())
 
 
-def foreign_pages(folder: Path, names: Sequence[str]) -> Kind | None:
+def foreign_pages(folder: Path, names: Sequence[str]) -> FileKind | None:
     """The kind of pages that only look like pages of a format, if half of a folder's pages are of it."""
     heads = [(name, _head(folder / name)) for name in names]
     found = Counter(kind for name, head in heads if (kind := kind_of(name, head)) and kind.pages)
@@ -178,13 +178,13 @@ def _head(path: Path) -> bytes:
         return b""  # an archive, or damaged
 
 
-def how_to_convert(found: Iterable[Kind | None]) -> str:
+def how_to_convert(found: Iterable[FileKind | None]) -> str:
     """What to do with files: a sentence for all kinds that it holds for, in their order."""
     sentences = _by_advice(filter(None, dict.fromkeys(found))).items()
     return " ".join(f"{', '.join(names)}: {advice}" for advice, names in sentences)
 
 
-def _by_advice(found: Iterable[Kind]) -> dict[str, list[str]]:
+def _by_advice(found: Iterable[FileKind]) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for kind in found:
         names.setdefault(kind.advice, []).append(kind.name)

@@ -56,7 +56,7 @@ def balance_brackets(source: str, resolve: Resolve, page: LinkingPage) -> str:
     return cut(source, cuts, GAP)
 
 
-class Pair(NamedTuple):
+class BracketPair(NamedTuple):
     """A link ([[ ]], no braces), a template (2 braces) or a parameter (3). depth: what is open around it."""
 
     start: int
@@ -65,13 +65,13 @@ class Pair(NamedTuple):
     depth: int
 
 
-def pairs_of(source: str) -> tuple[list[Pair], list[Span], list[tuple[int, int]]]:
+def pairs_of(source: str) -> tuple[list[BracketPair], list[Span], list[tuple[int, int]]]:
     """The pairs of brackets, inner ones first; links without an end; (start, braces) of what stays open.
 
     `]]` closes the link that was opened last; `}}` closes as many templates and parameters as it has braces
     for, from the last run of opening braces on, and ends the links that are open inside.
     """
-    closed: list[Pair] = []
+    closed: list[BracketPair] = []
     lone: list[Span] = []
     stack: list[tuple[int, int]] = []
     templates = 0  # in the stack
@@ -83,7 +83,7 @@ def pairs_of(source: str) -> tuple[list[Pair], list[Span], list[tuple[int, int]]
             templates += bool(braces)
         elif source[start] == "]":
             if stack and not stack[-1][1]:
-                closed.append(Pair(stack.pop()[0], end, 0, len(stack)))
+                closed.append(BracketPair(stack.pop()[0], end, 0, len(stack)))
         else:
             while end - start >= 2 and templates:
                 opening, braces = stack.pop()
@@ -92,7 +92,7 @@ def pairs_of(source: str) -> tuple[list[Pair], list[Span], list[tuple[int, int]]
                     continue
                 used = 3 if min(braces, end - start) >= 3 else 2
                 start += used
-                closed.append(Pair(opening + braces - used, start, used, len(stack)))
+                closed.append(BracketPair(opening + braces - used, start, used, len(stack)))
                 if braces - used >= 2:
                     stack.append((opening, braces - used))
                 else:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import regex
 
 from linkseek.indexer.documents import Link, Section
-from linkseek.indexer.wikitext.brackets import Pair, balance_brackets, pairs_of
+from linkseek.indexer.wikitext.brackets import BracketPair, balance_brackets, pairs_of
 from linkseek.indexer.wikitext.characters import GAP, Markup, plain, without_controls
 from linkseek.indexer.wikitext.edits import PageText
 from linkseek.indexer.wikitext.lines import drop_tables, mark_lines
@@ -166,9 +166,9 @@ class _Walk:
             self.links.append(Link(link.start, self.length, link.target))
 
 
-def _outermost(source: str) -> Iterator[Pair]:
+def _outermost(source: str) -> Iterator[BracketPair]:
     """The links, templates and headings (7 braces) that are in no other, in order."""
-    headings = (Pair(*match.span(), 7, 0) for match in _HEADING.finditer(source) if match[2].strip())
+    headings = (BracketPair(*match.span(), 7, 0) for match in _HEADING.finditer(source) if match[2].strip())
     at = 0
     for pair in sorted([*pairs_of(source)[0], *headings], key=lambda pair: (pair.start, -pair.end)):
         if pair.start >= at:

@@ -27,13 +27,13 @@ from linkseek.retriever.models.bases import (
 )
 from linkseek.retriever.models.folders import base_folder, base_name, is_cross_encoder, model_sha256
 from linkseek.retriever.models.library import ONLY_LOCAL, load_library_model, quiet
-from linkseek.retriever.models.locations import ADAPTER, Kind, find_base, find_model, shipped_models
+from linkseek.retriever.models.locations import ADAPTER, ModelKind, find_base, find_model, shipped_models
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
 _SHIPPED = Path(__file__).resolve().parents[1] / "adapters"
-CROSS_ENCODER = Kind("cross-encoder", "CrossEncoder", "cross-encoder", "config.json", shipped=_SHIPPED)
+CROSS_ENCODER = ModelKind("cross-encoder", "CrossEncoder", "cross-encoder", "config.json", shipped=_SHIPPED)
 
 
 def open_cross_encoder(folder: Path, name: str) -> CrossEncoder:

@@ -30,7 +30,7 @@ from linkseek.retriever.models.facts import card_languages, token_ids, unpooled_
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.late import LateEncoder
 from linkseek.retriever.models.library import LIBRARIES
-from linkseek.retriever.models.locations import BI_ENCODER, Kind, find_model, is_here, shipped_models
+from linkseek.retriever.models.locations import BI_ENCODER, ModelKind, find_model, is_here, shipped_models
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.explanation import Part
 from linkseek.retriever.search.late_interaction import LateInteraction
@@ -120,7 +120,7 @@ def scorer_sha256(name: str) -> str:
     return model_sha256(find_model(model, kind))
 
 
-def _kind(name: str) -> tuple[Kind, str]:
+def _kind(name: str) -> tuple[ModelKind, str]:
     is_bi_encoder = name.startswith(BI_ENCODER_PREFIX)
     return BI_ENCODER if is_bi_encoder else CROSS_ENCODER, name.removeprefix(BI_ENCODER_PREFIX)
 

@@ -32,7 +32,7 @@ from linkseek.indexer.program.progress import progress
 from linkseek.retriever.models.biencoder import BiEncoder, PassageTokenizer, open_biencoder
 from linkseek.retriever.models.facts import special_ids
 from linkseek.retriever.models.saving import can_lose_tokens, needed_tokens, with_tokens
-from linkseek.retriever.models.words import Words
+from linkseek.retriever.models.words import WordTokenizer
 
 PROGRAM = "linkseek distill"
 
@@ -145,7 +145,7 @@ def token_counts(encoder: BiEncoder, index: OpenIndex, limit: int) -> NDArray[np
     """
     tokenizer = _whole_texts(encoder)
     read = PassageTokenizer(
-        Words(tokenizer) if Words.fits(tokenizer) else tokenizer,
+        WordTokenizer(tokenizer) if WordTokenizer.fits(tokenizer) else tokenizer,
         replace(encoder.text_format, passage_prompt=""),
     )
     texts = index.passages

@@ -36,13 +36,13 @@ from linkseek.retriever.models.locations import (
     QUERIES,
     QUERY_TOWER,
     STATIC_ENCODER,
-    Kind,
+    ModelKind,
     find_model,
     is_here,
     shipped_models,
 )
 from linkseek.retriever.models.prompts import check_prompts, prompts_for
-from linkseek.retriever.models.words import Words
+from linkseek.retriever.models.words import WordTokenizer
 
 if TYPE_CHECKING:
     from linkseek.indexer.encoding.encode import OnRows
@@ -77,7 +77,7 @@ class TextFormat:
 class PassageTokenizer:
     """(titles, texts) -> token ids of passages. Can be sent to another process."""
 
-    tokenizer: Tokenizer | Words
+    tokenizer: Tokenizer | WordTokenizer
     text_format: TextFormat
     unpooled: int = 0
     """how many first tokens of each text are read, but not pooled"""
@@ -85,7 +85,7 @@ class PassageTokenizer:
     def __call__(self, titles: Sequence[str], texts: Sequence[str]) -> Sequence[Tokens]:
         """Special tokens included, at most as many as the model reads."""
         both = [self.text_format.passage(*pair) for pair in zip(titles, texts, strict=True)]
-        if isinstance(self.tokenizer, Words):
+        if isinstance(self.tokenizer, WordTokenizer):
             return self.tokenizer(both)
         return token_ids(self.tokenizer, both, self.unpooled)
 
@@ -93,7 +93,7 @@ class PassageTokenizer:
 class PassageEncoder(Engine):
     """An encoder of passages and queries of any kind."""
 
-    kind: Kind = BI_ENCODER
+    kind: ModelKind = BI_ENCODER
 
     def __init__(
         self, opened: Opened, title: bool, query_prompt: str | None = None, passage_prompt: str | None = None
@@ -138,7 +138,7 @@ class BiEncoder(PassageEncoder):
         self._open_queries = open_queries
         if not (facts.similarity or facts.is_unit):
             self.note = "; ".join(filter(None, [self.note, _NO_SIMILARITY]))
-        tokenizer = Words(self.tokenizer) if Words.fits(self.tokenizer) else self.tokenizer
+        tokenizer = WordTokenizer(self.tokenizer) if WordTokenizer.fits(self.tokenizer) else self.tokenizer
         unpooled = unpooled_tokens(self.tokenizer, facts, self.text_format.passage_prompt)
         self.tokenize_passages = PassageTokenizer(tokenizer, self.text_format, unpooled)
         if self.scales:

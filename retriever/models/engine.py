@@ -29,7 +29,7 @@ from linkseek.retriever.models.checks.families import Way, way_of
 from linkseek.retriever.models.facts import ModelFacts, decoded, open_tokenizer, padded
 from linkseek.retriever.models.folders import is_static, model_sha256
 from linkseek.retriever.models.library import LIBRARIES
-from linkseek.retriever.models.locations import QUERIES, Kind, find_model
+from linkseek.retriever.models.locations import QUERIES, ModelKind, find_model
 
 if TYPE_CHECKING:
     from linkseek.retriever.models.backends.openvino_engine import OpenVinoForward
@@ -97,7 +97,7 @@ class Engine:
 
 
 def open_engine(
-    kind: Kind,
+    kind: ModelKind,
     load: Callable[[Path, str], tuple[ModuleChain, ModelFacts]],
     name: str,
     device: str,

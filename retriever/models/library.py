@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from linkseek.indexer.program.errors import InputError, LinkseekError, raise_of_machine
 from linkseek.retriever.models.checks.only_data import check_only_data, read_settings
 from linkseek.retriever.models.facts import POOLED, ModelFacts
-from linkseek.retriever.models.locations import Kind, find_model
+from linkseek.retriever.models.locations import ModelKind, find_model
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
@@ -114,7 +114,7 @@ def _check_finite(model: Any, name: str) -> None:
                 )
 
 
-def load_library_model(kind: Kind, folder: Path, name: str) -> Any:
+def load_library_model(kind: ModelKind, folder: Path, name: str) -> Any:
     """A SentenceTransformer or CrossEncoder, on the CPU, in float32. Raises `InputError`."""
     import sentence_transformers
 

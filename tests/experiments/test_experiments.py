@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from experiments.tables import records
-from experiments.tables.cells import Cell, mean_and_interval, row_differences, run_experiment
+from experiments.tables.cells import CellRun, mean_and_interval, row_differences, run_experiment
 from experiments.tables.command import main
 from experiments.tables.definition import Column, Experiment, ExperimentTable, read_experiment
 from experiments.tables.document import console_table, reasons, table_document
@@ -113,7 +113,7 @@ def pipelines(make_pipelines) -> Pipelines:
     return make_pipelines('[seed1]\nsearcher = "bm25"\nb = 0.9\n[seed2]\nsearcher = "query-likelihood"\n')
 
 
-def tables(path: Path, pipelines: Pipelines, output: Path, cells: list[Cell]) -> ExperimentTable:
+def tables(path: Path, pipelines: Pipelines, output: Path, cells: list[CellRun]) -> ExperimentTable:
     return run_experiment(
         read_experiment(path), lambda n: pipelines, lambda n: RIVERS, output, cells.append, write_report
     )
@@ -178,7 +178,7 @@ def markdown_of(table: ExperimentTable) -> str:
 
 
 def test_figures_beside_what_was_printed(write, pipelines, tmp_path) -> None:
-    cells: list[Cell] = []
+    cells: list[CellRun] = []
     table = tables(write(), pipelines, tmp_path / "out", cells)
     assert [(cell.pipeline, cell.status) for cell in cells] == [
         ("bm25", "done"), ("future", "no pipeline"), ("seed1", "done"), ("seed2", "done"),
@@ -237,7 +237,7 @@ def test_a_test_set_is_asked_of_two_indexes(write, make_pipelines, tmp_path) -> 
         "one": make_pipelines('[named]\nsearcher = "bm25"'),
         "two": make_pipelines('[named]\nsearcher = "query-likelihood"'),
     }
-    cells: list[Cell] = []
+    cells: list[CellRun] = []
     experiment, out = read_experiment(write(TWO_INDEXES)), tmp_path / "out"
     table = run_experiment(experiment, pipelines.__getitem__, lambda n: RIVERS, out, cells.append)
     assert [(cell.test_set, cell.status) for cell in cells] == [("rivers", "done"), ("rivers-two", "done")]
@@ -341,7 +341,7 @@ def test_finished_cells_are_kept(write, pipelines, tmp_path, monkeypatch) -> Non
     runs = {p: p.stat().st_mtime_ns for p in output.rglob("*.trec")}
     assert len(runs) == 3
     monkeypatch.setattr("experiments.tables.cells.search", lambda *a: pytest.fail("it was made again"))
-    cells: list[Cell] = []
+    cells: list[CellRun] = []
     second = tables(path, pipelines, output, cells)
     assert [cell.status for cell in cells] == ["kept", "no pipeline", "kept", "kept"]
     assert {p: p.stat().st_mtime_ns for p in output.rglob("*.trec")} == runs
@@ -389,7 +389,7 @@ def test_a_cell_that_was_made_from_something_else_is_made_again(
         case _:
             documents = pipelines.index.parts["documents"]
             new_parts(pipelines, "documents", fingerprint=documents.fingerprint | {"modified_ns": 1})
-    cells: list[Cell] = []
+    cells: list[CellRun] = []
     tables(write(text), pipelines, output, cells)
     assert cells[0].pipeline == "bm25" and cells[0].status == status
 
@@ -410,7 +410,7 @@ def test_a_run_of_another_system_is_a_row_like_any_other(write, make_pipelines, 
     found = (tmp_path / "first" / "rivers" / "runs" / "seed2.trec").read_text()
     run_file.write_text(found)
     entries = f'[future]\nrun = "{run_file}"\n[seed1]\nsearcher = "bm25"\n[seed2]\nsearcher = "bm25"\n'
-    cells: list[Cell] = []
+    cells: list[CellRun] = []
     for expected in ("done", "kept"):
         tables(write(), make_pipelines(entries), tmp_path / "out", cells)
         assert [c.status for c in cells if c.pipeline == "future"][-1] == expected
@@ -455,7 +455,7 @@ def test_a_cell_that_fails_holds_nothing_up(write, pipelines, tmp_path, monkeypa
         return whole(name)
 
     monkeypatch.setattr(pipelines, "open", fail)
-    cells: list[Cell] = []
+    cells: list[CellRun] = []
     table = tables(write(), pipelines, tmp_path / "out", cells)
     assert [cell.status for cell in cells] == ["failed", "no pipeline", "done", "done"]
     assert "it is broken" in table.rows[0].cells[0].reason

@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from experiments.packing.collections import MAKERS
-from experiments.packing.command import all_packings, write_files
 from experiments.packing.mentions import place_mentions
 from experiments.packing.originals import Originals
+from experiments.packing.pack import all_packings, write_files
 from linkseek.app.testsets.definition import Places
 from linkseek.app.testsets.files import Packed, read_groups
 from linkseek.indexer.program.errors import InputError

@@ -8,9 +8,9 @@ import pytest
 import zstandard
 
 from experiments.packing.collections import MAKERS
-from experiments.packing.command import all_packings, documents_sha256, main, write_files
 from experiments.packing.held_out import held_out, is_held_out, with_sections
 from experiments.packing.originals import Originals
+from experiments.packing.pack import all_packings, documents_sha256, main, write_files
 from experiments.packing.two_steps import MIN_WORDS, two_steps
 from experiments.packing.wikispeedia import article_text, place_links
 from linkseek.indexer.documents import Document, Link, Section

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from linkseek.app.context import asked
+from linkseek.app.context import question_log
 from linkseek.app.serving.monitoring import RequestLog
 from tests.support.served import running
 
@@ -40,7 +40,7 @@ def test_a_full_disk_loses_lines_alone_and_is_reported_once(tmp_path, capsys):
 
 
 def test_a_file_is_renewed_after_a_renewal_on_a_full_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(asked, "_BYTES", 150)
+    monkeypatch.setattr(question_log, "_BYTES", 150)
     lost: list[None] = []
     path = tmp_path / "log"
     log = RequestLog(path, lambda: lost.append(None))

@@ -10,7 +10,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer
 
 from linkseek.retriever.models.backends.static_engine import without_special_tokens
-from linkseek.retriever.models.words import Words
+from linkseek.retriever.models.words import WordTokenizer
 from tests.support.tiny_training import VOCABULARY, save_tokenizer
 
 TEXTS = [
@@ -56,7 +56,7 @@ def test_ids_are_those_of_the_tokenizer(tokenizer, options):
     characters = [*"  .,'-[]\t\n", *"".join(TEXTS), *VOCABULARY[5:60]]
     texts = TEXTS + ["".join(draw.choices(characters, k=40)) for _ in range(2_000)]
     tokenizer = changed(tokenizer, **options)
-    words = Words(tokenizer)
+    words = WordTokenizer(tokenizer)
     for _ in range(2):  # also with words that it knows
         rows = words(texts)
         for text, row, encoding in zip(texts, rows, tokenizer.encode_batch(texts), strict=True):
@@ -68,20 +68,20 @@ def test_ids_are_those_of_the_tokenizer(tokenizer, options):
 def test_texts_are_cut_at_the_limit(tokenizer):
     short = Tokenizer.from_str(tokenizer.to_str())
     short.enable_truncation(3)
-    assert [len(row) for row in Words(short)(["bam bem", "bam bem bim bom", "[SEP] b b b"])] == [2, 3, 3]
+    assert [*map(len, WordTokenizer(short)(["bam bem", "bam bem bim bom", "[SEP] b b b"]))] == [2, 3, 3]
 
 
 def test_other_tokenizers_do_not_fit(tokenizer, tmp_path):
-    assert Words.fits(tokenizer)
-    assert not Words.fits(save_tokenizer(tmp_path / "bert").backend_tokenizer)  # adds [CLS] and [SEP]
+    assert WordTokenizer.fits(tokenizer)
+    assert not WordTokenizer.fits(save_tokenizer(tmp_path / "bert").backend_tokenizer)  # adds [CLS] and [SEP]
     settings = json.loads(tokenizer.to_str())
     settings["pre_tokenizer"] = {"type": "WhitespaceSplit"}
-    assert not Words.fits(Tokenizer.from_str(json.dumps(settings)))
+    assert not WordTokenizer.fits(Tokenizer.from_str(json.dumps(settings)))
     for token, fits in ((AddedToken("bim-bam"), False), (AddedToken("bim", normalized=True), True)):
         more = Tokenizer.from_str(tokenizer.to_str())
         more.add_tokens([token])
-        assert Words.fits(more) == fits
+        assert WordTokenizer.fits(more) == fits
 
 
 def test_no_text_at_all(tokenizer):
-    assert Words(tokenizer)([]) == []
+    assert WordTokenizer(tokenizer)([]) == []

@@ -9,7 +9,7 @@ import pytest
 
 from linkseek.app.background.services import Services
 from linkseek.app.commands import asked as command
-from linkseek.app.context.asked import forget_asked, note_asked, read_asked
+from linkseek.app.context.question_log import forget_asked, note_asked, read_asked
 from linkseek.app.evaluation.results import Results
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate
 from linkseek.app.page import evaluation_page
