@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks.harness import run
-from benchmarks.suite import ON_CPU, ON_GPU, benchmark
+from benchmarks.support.harness import run
+from benchmarks.support.suite import ON_CPU, ON_GPU, benchmark
 from linkseek.indexer.machine.devices import cuda_devices
 from linkseek.indexer.program.errors import exit_on_error
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.ceilings import multiplying, reading
-from benchmarks.harness import Benchmark, Measurement, compare, run
+from benchmarks.support.ceilings import multiplying, reading
+from benchmarks.support.harness import Benchmark, Measurement, compare, run
 from linkseek.indexer.encoding.shards import Shard, write_shard
 from linkseek.indexer.search.faiss_index import FaissIndex, build_faiss, open_faiss
 from linkseek.indexer.search.faiss_tools import import_faiss

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ceilings import encoder_operations, multiplying
-from benchmarks.harness import Benchmark, Measurement, as_rate, compare, largest_angle, passages, run
+from benchmarks.support.ceilings import encoder_operations, multiplying
+from benchmarks.support.harness import Benchmark, Measurement, as_rate, compare, largest_angle, passages, run
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.harness import Benchmark, Measurement, percentiles, run
+from benchmarks.support.harness import Benchmark, Measurement, percentiles, run
 from linkseek.indexer.encoding.shards import Shard, open_shards, read_shard, write_shard
 from linkseek.indexer.machine.watch import Watch
 from linkseek.indexer.program.progress import progress

@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.harness import Benchmark, Measurement, compare, passages, run
+from benchmarks.support.harness import Benchmark, Measurement, compare, passages, run
 from linkseek.indexer.search.jvm import java_threads
 from linkseek.indexer.search.lucene_index import BM25, LuceneIndex
 from linkseek.indexer.search.lucene_writer import build_lucene

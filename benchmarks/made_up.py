@@ -25,7 +25,7 @@ import orjson
 import zstandard
 from numpy.typing import NDArray
 
-from benchmarks.harness import made_up_words
+from benchmarks.support.harness import made_up_words
 
 EXPONENT = 2.1
 _VOCABULARY = 50_000

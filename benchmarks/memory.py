@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.harness import Benchmark, Measurement, run
+from benchmarks.support.harness import Benchmark, Measurement, run
 from linkseek.indexer.documents import Document
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.readers.formats import open_reader

@@ -16,8 +16,8 @@ import time
 
 import numpy as np
 
-from benchmarks.harness import Benchmark, Measurement, run
-from benchmarks.watch import BenchmarkWatch
+from benchmarks.support.harness import Benchmark, Measurement, run
+from benchmarks.support.watch import BenchmarkWatch
 from linkseek.indexer.links import LinkGraph
 from linkseek.retriever.links.topology import Topology
 

@@ -12,7 +12,7 @@ import time
 
 import mwparserfromhell
 
-from benchmarks.harness import Benchmark, Measurement, as_rate, compare, run
+from benchmarks.support.harness import Benchmark, Measurement, as_rate, compare, run
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.readers.mediawiki.mediawiki_pages import MediawikiReader
 from linkseek.indexer.readers.reader import Record

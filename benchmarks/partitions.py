@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import ROOT, Benchmark, Measurement, asked, run
+from benchmarks.support.harness import ROOT, Benchmark, Measurement, asked, run
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import OpenIndex

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.harness import (
+from benchmarks.support.harness import (
     Benchmark,
     Measurement,
     add_question_options,

@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from benchmarks.harness import RESULTS, machine_text
-from benchmarks.suite import ON_CPU, ON_GPU, description
+from benchmarks.support.harness import RESULTS, machine_text, module_of
+from benchmarks.support.suite import ON_CPU, ON_GPU, description
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "benchmarks.md"
 
@@ -109,7 +109,7 @@ def _section(name: str, records: list[dict[str, Any]], machines: list[str]) -> s
             if value is not None and value is not False and value != []
         )
         letter = "ABCDEFGH"[machines.index(_machine(record))]
-        lines.append(f"{number}. `python -m benchmarks.{name} {settings}` ({record['date']}, {letter})")
+        lines.append(f"{number}. `python -m {module_of(name)} {settings}` ({record['date']}, {letter})")
     columns = {number: _rows(record["figures"]) for number, record in enumerate(records, start=1)}
     lines += ["", f"| | {' | '.join(map(str, columns))} |", "|---" * (len(columns) + 1) + "|"]
     for row in dict.fromkeys(row for rows in columns.values() for row in rows):

@@ -28,9 +28,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.harness import Benchmark, Measurement, percentiles, run
 from benchmarks.made_up import SHORT, ArticleSize, write_wiki
-from benchmarks.watch import BenchmarkWatch
+from benchmarks.support.harness import Benchmark, Measurement, percentiles, run
+from benchmarks.support.watch import BenchmarkWatch
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.encoding.batches import Parallel, Tokens

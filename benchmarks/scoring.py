@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ceilings import multiplying
-from benchmarks.harness import QUESTIONS, Benchmark, Measurement, as_rate, compare, passages, run
-from benchmarks.random_models import MINILM
+from benchmarks.support.ceilings import multiplying
+from benchmarks.support.harness import QUESTIONS, Benchmark, Measurement, as_rate, compare, passages, run
+from benchmarks.support.random_models import MINILM
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.reranker.models.bases import CROSS_ENCODER, open_cross_encoder
 from linkseek.reranker.models.scoring import open_scorer

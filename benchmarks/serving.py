@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
-from benchmarks.harness import (
+from benchmarks.support.harness import (
     ROOT,
     Benchmark,
     Measurement,
@@ -175,7 +175,9 @@ def _served(index: Path, pipeline: str) -> Iterator[tuple[int, float, psutil.Pro
 
 @contextmanager
 def _peer(index: Path) -> Iterator[tuple[int, float, psutil.Process]]:
-    with _server([sys.executable, "-m", "benchmarks.serving_peer", str(index)], "PEER_PORT") as started:
+    with _server(
+        [sys.executable, "-m", "benchmarks.support.serving_peer", str(index)], "PEER_PORT"
+    ) as started:
         yield started
 
 

@@ -35,7 +35,7 @@ from urllib.parse import urlencode
 
 import psutil
 
-from benchmarks.harness import QUESTIONS, ROOT, Benchmark, Measurement, check_index, percentiles, run
+from benchmarks.support.harness import QUESTIONS, ROOT, Benchmark, Measurement, check_index, percentiles, run
 from linkseek.indexer.program.errors import MachineError
 from linkseek.retriever.queries import read_queries
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.encoding import add_index_option, passage_texts
-from benchmarks.harness import Benchmark, Measurement, as_rate, compare, largest_angle, run
-from benchmarks.random_models import Made
+from benchmarks.support.harness import Benchmark, Measurement, as_rate, compare, largest_angle, run
+from benchmarks.support.random_models import Made
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.encoding.encode import encode_shards
 from linkseek.indexer.encoding.shards import shard_count

@@ -31,7 +31,7 @@ from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from transformers import TrainerCallback, set_seed
 
-from benchmarks.harness import Benchmark, Measurement, passages, run
+from benchmarks.support.harness import Benchmark, Measurement, passages, run
 from linkseek.indexer.passages import Passage
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.reranker.models.bases import open_start

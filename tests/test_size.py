@@ -1,11 +1,13 @@
-"""The counter of lines, and the budget of CONTRIBUTING.md."""
+"""The counter of lines, the budget of CONTRIBUTING.md, and how code is laid out."""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 
 from tests.size import PACKAGES, ROOT, code_lines, rows, sources
+from tests.support.command import tracked
 
 SOURCE = '''"""A module
 of two lines."""
@@ -31,3 +33,11 @@ def test_lines_stay_short():
 
 def test_the_code_fits_the_budget():
     assert [row for row in rows() if row[1] > row[2]] == []
+
+
+def test_a_class_has_a_name_of_its_own_and_a_folder_at_most_20_files():
+    folders = Counter(name.rpartition("/")[0] for name in tracked("*.py", ":!tests"))
+    assert [folder for folder, count in folders.items() if count > 20] == []
+    ours = [(ROOT / name).read_text("utf-8") for name in tracked("*.py", ":!tests", ":!samples")]
+    names = Counter(re.findall(r"^class (\w+)", "\n".join(ours), re.M))
+    assert [name for name, count in names.items() if count > 1] == []

@@ -10,20 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gpu, report, suite
-from benchmarks.ceilings import encoder_operations, multiplying, rate, reading
-from benchmarks.harness import Benchmark, Ceiling, Measurement, as_rate, cells, compare, in_turn, passages
-from benchmarks.harness import run as run_benchmark
+from benchmarks import report
+from benchmarks.gpu.__main__ import STEPS
 from benchmarks.made_up import write_wiki
-from benchmarks.random_models import (
-    MINILM,
-    TINY,
-    made_up_texts,
-    wikipedia_lengths,
-    write_encoder,
-    write_reranker,
-)
 from benchmarks.report import PAGE, latest
+from benchmarks.support import harness, random_models, suite
+from benchmarks.support.ceilings import encoder_operations, multiplying, rate, reading
+from benchmarks.support.harness import Benchmark, Ceiling, Measurement, as_rate, cells, compare, in_turn
+from benchmarks.support.random_models import MINILM, TINY, wikipedia_lengths
 from linkseek.retriever.models.bases import load_sentence_transformer
 from tests.support.command import ROOT, forks, run_forked
 
@@ -93,9 +87,9 @@ def test_each_figure_is_kept_as_soon_as_it_is_there(tmp_path, capsys) -> None:
 
     benchmark = Benchmark("b", "tries", measure)
     with pytest.raises(KeyboardInterrupt):
-        run_benchmark(benchmark, ["--rounds", "1", "--output", str(tmp_path)])
+        harness.run(benchmark, ["--rounds", "1", "--output", str(tmp_path)])
     assert [path.name for path in tmp_path.iterdir()] == ["b.partial.json"]
-    run_benchmark(benchmark, ["--output", str(tmp_path), "--json"])
+    harness.run(benchmark, ["--output", str(tmp_path), "--json"])
     [printed] = capsys.readouterr().out.splitlines()
     [kept] = (tmp_path / "b.jsonl").read_text().splitlines()
     assert json.loads(printed) == {"benchmark": "b", **json.loads(kept)}
@@ -104,9 +98,10 @@ def test_each_figure_is_kept_as_soon_as_it_is_there(tmp_path, capsys) -> None:
 
 
 def test_every_script_is_in_the_suite_and_says_what_it_is() -> None:
-    files = {p.stem for p in (ROOT / "benchmarks").glob("*.py") if "\nBENCHMARK = " in p.read_text("utf-8")}
+    files = [p for p in (ROOT / "benchmarks").rglob("*.py") if "\nBENCHMARK = " in p.read_text("utf-8")]
     names = [*suite.ON_CPU, *suite.ON_GPU]
-    assert sorted(names) == sorted(files)
+    modules = (harness.module_of(name).replace(".", "/") for name in names)
+    assert sorted(ROOT / f"{module}.py" for module in modules) == sorted(files)
     assert all(suite.description(name) for name in names)
 
 
@@ -120,14 +115,14 @@ def test_operations_are_those_of_the_products() -> None:
 def test_ceilings_are_measured(monkeypatch) -> None:
     assert reading(megabytes=1).amount == 1 << 20 and multiplying(size=8).amount == 1024
     clock = Clock()
-    monkeypatch.setattr("benchmarks.ceilings.time", clock)
+    monkeypatch.setattr("benchmarks.support.ceilings.time", clock)
     assert rate(Ceiling(clock.work(0.01), 5.0), 0.05) == pytest.approx(500)
     assert clock.now == pytest.approx(0.05)
 
 
 @pytest.fixture(scope="module")
 def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(write_encoder(tmp_path_factory.mktemp("tiny") / "encoder", TINY))
+    return str(random_models.write_encoder(tmp_path_factory.mktemp("tiny") / "encoder", TINY))
 
 
 def test_made_up_texts_have_as_many_tokens_as_asked_for(tiny_encoder) -> None:
@@ -135,13 +130,13 @@ def test_made_up_texts_have_as_many_tokens_as_asked_for(tiny_encoder) -> None:
     assert 130 < sum(lengths) / 3000 < 142 and min(lengths) >= 2 and max(lengths) == 256
     assert lengths == wikipedia_lengths(3000) != wikipedia_lengths(3000, seed=1)
     model = load_sentence_transformer(Path(tiny_encoder), "tiny")
-    texts = made_up_texts(lengths[:50])
+    texts = random_models.made_up_texts(lengths[:50])
     assert [len(ids) for ids in model.tokenizer(texts)["input_ids"]] == lengths[:50]
     assert model.tokenizer.unk_token_id not in {i for ids in model.tokenizer(texts)["input_ids"] for i in ids}
 
 
 def test_a_small_corpus_is_repeated_under_other_ids() -> None:
-    many = passages(SAMPLE, 300)
+    many = harness.passages(SAMPLE, 300)
     assert len(many) == 300 and len({p.id for p in many}) == 300
 
 
@@ -153,7 +148,7 @@ def small(tiny_encoder, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("benchmarks.dense.reading", partial(reading, megabytes=1))
     for name in ("encoding", "static"):
         monkeypatch.setattr(f"benchmarks.{name}.DEFAULT_ENCODER", tiny_encoder)
-    reranker = str(write_reranker(tmp_path / "reranker", TINY))
+    reranker = str(random_models.write_reranker(tmp_path / "reranker", TINY))
     monkeypatch.setattr("benchmarks.scoring.shipped_models", lambda kind: [reranker])
     monkeypatch.setattr("benchmarks.scale._SPAWN", forks())
 
@@ -166,12 +161,12 @@ def small(tiny_encoder, tmp_path, monkeypatch) -> None:
         ("encoding", ["--passages", "16"]),
         ("static", ["--passages", "16"]),
         ("scoring", ["--questions", "2", "--depth", "20", "--passages", "50"]),
-        ("gpu_encoding", gpu.STEPS[1].tiny.split()),
+        ("gpu_encoding", STEPS[1].tiny.split()),
         ("scale", ["--articles", "150", "--encoder", "linkseek-static", "--processes", "1"]),
     ],
 )
 def test_a_benchmark_prints_ours_and_the_peers(name: str, options: list[str], small, capsys) -> None:
-    run_benchmark(suite.benchmark(name), ["--rounds", "1", "--no-record", *options])
+    harness.run(suite.benchmark(name), ["--rounds", "1", "--no-record", *options])
     printed = capsys.readouterr().out
     assert "ratio" in printed and "cores" in printed
     kinds = ("attention: blocks, packed", "attention: padded", "batches of 16,384 tokens")

@@ -3,7 +3,7 @@
 import json
 
 from benchmarks import partitions
-from benchmarks.harness import SAMPLE, run
+from benchmarks.support.harness import SAMPLE, run
 from linkseek.indexer.readers.choices import Choices
 
 

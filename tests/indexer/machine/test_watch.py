@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from benchmarks.watch import BenchmarkWatch
+from benchmarks.support.watch import BenchmarkWatch
 from linkseek.indexer.machine.watch import Watch
 
 _WORKS = """

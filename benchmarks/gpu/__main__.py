@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks.harness import RESULTS, ROOT, keep_partial
+from benchmarks.support.harness import RESULTS, ROOT, keep_partial, module_of
 
 _LATER = (
     "linkseek.retriever.models.backends.layers",
@@ -51,8 +51,8 @@ class TimedScript:
     """Options that make a run a matter of seconds, on any machine."""
 
     @property
-    def module(self) -> str:
-        """Its module, below `benchmarks`."""
+    def benchmark(self) -> str:
+        """The name of its benchmark, and of its records."""
         return f"gpu_{self.name}"
 
 
@@ -93,11 +93,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     steps = [step for step in STEPS if step.name in options.only]
     all_done = True
     for step in steps:
-        command = [sys.executable, "-m", f"benchmarks.{step.module}", "--output", str(options.output)]
+        command = [sys.executable, "-m", module_of(step.benchmark), "--output", str(options.output)]
         command += [*step.tiny.split(), "--rounds", "1"] if options.tiny else step.options.split()
         most = _TRIED if options.tiny else step.seconds
         all_done &= _run(step.name, command, min(most, until - time.monotonic()))
-        keep_partial(step.module, options.output)
+        keep_partial(step.benchmark, options.output)
     if _HLP in options.only and options.data is not None:
         command = [sys.executable, "-m", "experiments", "hlp-gpu", "--train", "--scale", "minutes"]
         command += ["--seeds", "1", "--jobs", "4"]
@@ -126,7 +126,7 @@ def _run(name: str, command: Sequence[str], seconds: float) -> bool:
 
 def needed_files() -> list[str]:
     """The files of this project that the scripts import, relative to its folder."""
-    for name in (*(f"benchmarks.{step.module}" for step in STEPS), *_LATER):
+    for name in (*(module_of(step.benchmark) for step in STEPS), *_LATER):
         import_module(name)
     paths = [Path(file) for module in sys.modules.values() if (file := getattr(module, "__file__", None))]
     own = Path(__file__).resolve()

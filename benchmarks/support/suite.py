@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
-from pathlib import Path
 
-from benchmarks.harness import Benchmark
+from benchmarks.support.harness import ROOT, Benchmark, module_of
 
 ON_CPU = (
     "parsing", "encoding", "static", "scoring", "dense", "lucene", "question", "serving", "partitions",
@@ -17,11 +16,11 @@ ON_GPU = ("gpu_search", "gpu_encoding", "gpu_scoring", "gpu_training", "gpu_inde
 
 def benchmark(name: str) -> Benchmark:
     """Import a script; each imports what it compares."""
-    benchmark: Benchmark = importlib.import_module(f"benchmarks.{name}").BENCHMARK
+    benchmark: Benchmark = importlib.import_module(module_of(name)).BENCHMARK
     return benchmark
 
 
 def description(name: str) -> str:
     """The docstring of a script, without importing it."""
-    source = Path(__file__).with_name(f"{name}.py").read_text("utf-8")
+    source = (ROOT / f"{module_of(name).replace('.', '/')}.py").read_text("utf-8")
     return (ast.get_docstring(ast.parse(source)) or "").strip()

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ceilings import encoder_operations
-from benchmarks.harness import made_up_words
+from benchmarks.support.ceilings import encoder_operations
+from benchmarks.support.harness import made_up_words
 from linkseek.retriever.models.library import from_folder, quiet
 
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
-from benchmarks.ceilings import multiplying, reading
 from benchmarks.dense import opened
-from benchmarks.gpu_search import add_options, unit_vectors
-from benchmarks.harness import Benchmark, Ceiling, Measurement, compare, run
+from benchmarks.gpu.search import add_options, unit_vectors
+from benchmarks.support.ceilings import multiplying, reading
+from benchmarks.support.harness import Benchmark, Ceiling, Measurement, compare, run
 from linkseek.indexer.encoding.shards import Shard, write_shard
 from linkseek.indexer.program.errors import LinkseekError
 from linkseek.indexer.search.faiss_index import FLAT, FaissIndex

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from linkseek.indexer.passages import Passage
     from linkseek.retriever.ranking import Query
 
-RESULTS = Path(__file__).with_name("results")
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
 SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 QUESTIONS = SAMPLE.with_name("questions.jsonl")
 
@@ -78,13 +78,18 @@ class Benchmark:
     add_options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
 
 
+def module_of(name: str) -> str:
+    """The module of a benchmark; names of those for GPUs begin with gpu_."""
+    return f"benchmarks.{name.replace('gpu_', 'gpu.')}"
+
+
 def run(benchmark: Benchmark, argv: Sequence[str] | None = None) -> None:
     """Parse options, measure, print the table, append to NAME.jsonl in the folder of results.
 
     Each figure is written to NAME.partial.json as soon as it is measured, so an interrupted run leaves its
     figures so far.
     """
-    parser = argparse.ArgumentParser(f"python -m benchmarks.{benchmark.name}", description=benchmark.summary)
+    parser = argparse.ArgumentParser(f"python -m {module_of(benchmark.name)}", description=benchmark.summary)
     parser.add_argument("--corpus", type=Path, default=SAMPLE, help="texts to measure with, in any format")
     parser.add_argument("--rounds", type=int, default=3, help="of which the median counts")
     parser.add_argument("--no-record", action="store_true", help="print only, do not append the result")

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.ceilings import multiplying
-from benchmarks.gpu_encoding import add_options, engine_parallel
-from benchmarks.harness import Benchmark, Ceiling, Measurement, as_rate, compare, run
-from benchmarks.random_models import (
+from benchmarks.gpu.encoding import add_options, engine_parallel
+from benchmarks.support.ceilings import multiplying
+from benchmarks.support.harness import Benchmark, Ceiling, Measurement, as_rate, compare, run
+from benchmarks.support.random_models import (
     MINILM,
     ModelShape,
     made_up_texts,

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from benchmarks.harness import Benchmark, Measurement, as_rate, compare, run
-from benchmarks.random_models import made_up_texts, wikipedia_lengths, write_encoder, written
+from benchmarks.support.harness import Benchmark, Measurement, as_rate, compare, run
+from benchmarks.support.random_models import made_up_texts, wikipedia_lengths, write_encoder, written
 from benchmarks.training import TOKENS, pairs_a_second
 from linkseek.indexer.passages import Passage
 from linkseek.reranker.objectives import attentions

@@ -15,8 +15,8 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from benchmarks.ceilings import multiplying, reading
-from benchmarks.harness import Benchmark, Measurement, as_rate, compare, run
+from benchmarks.support.ceilings import multiplying, reading
+from benchmarks.support.harness import Benchmark, Measurement, as_rate, compare, run
 from linkseek.indexer.search.exact import _MORE_GROUPS, ExactSearch, _best
 
 _BLOCK = 1 << 19  # vectors

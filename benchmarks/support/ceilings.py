@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.harness import Ceiling
+from benchmarks.support.harness import Ceiling
 
 
 def reading(device: str = "cpu", megabytes: int = 1024) -> Ceiling:

@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.ceilings import multiplying
-from benchmarks.harness import Benchmark, Ceiling, Measurement, as_rate, compare, largest_angle, run
-from benchmarks.random_models import (
+from benchmarks.support.ceilings import multiplying
+from benchmarks.support.harness import Benchmark, Ceiling, Measurement, as_rate, compare, largest_angle, run
+from benchmarks.support.random_models import (
     MINILM,
     Made,
     ModelShape,

@@ -1,6 +1,7 @@
-"""python -m benchmarks.serving_peer INDEX: a server as Search-R1's reference is, for benchmarks/serving.py.
+"""python -m benchmarks.support.serving_peer INDEX: a server as Search-R1's reference is.
 
-A flat FAISS index in memory, questions encoded by sentence-transformers, one request at a time.
+For benchmarks/serving.py: a flat FAISS index in memory, questions encoded by sentence-transformers, one
+request at a time.
 """
 
 from __future__ import annotations
