@@ -14,7 +14,7 @@ from tests.support.command import ROOT
 from tests.support.served import Client, running
 
 TOKEN = "correct-horse-battery"
-EXPECTED = ["Mars#0", "red", "mar", "Phobos", "unknown_name 404", "planets.example"]
+EXPECTED = ["Mars#0", "red", "Mars", "Phobos", "unknown_name 404", "planets.example"]
 
 PYTHON = """
 import sys
