@@ -2,9 +2,10 @@
 
 Each entry of the vocabulary goes through the encoder alone, its vector is rotated to the axes of largest
 variance (PCA), of which `--dimension` stay, and weighted by a / (a + p), p being the share of the token among
-the tokens of a corpus and a being `--smoothing` (Arora et al. 2017). A text is the mean of its tokens, scaled
-to length 1: the folder is a sentence-transformers `StaticEmbedding`, as model2vec makes it. Without an index,
-p is Zipf's law of the token's place in the vocabulary, which tokenizers order by frequency.
+the tokens of a corpus and a being `--smoothing` (Arora et al. 2017). An encoder's last step, which scales its
+vectors to length 1, is left out. A text is the mean of its tokens, scaled to length 1: the folder is a
+sentence-transformers `StaticEmbedding`, as model2vec makes it. Without an index, p is Zipf's law of the
+token's place in the vocabulary, which tokenizers order by frequency.
 
 From a vocabulary much larger than a corpus needs, such as a multilingual encoder's, only the tokens of the
 corpus are encoded and kept. Its passages are read as before (`retriever.models.saving.with_tokens`); a word
@@ -23,21 +24,24 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tokenizers import Tokenizer
 
-from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.indexer.index import OpenIndex
+from linkseek.indexer.machine.devices import cuda_devices
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import UsageError, log_line
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.progress import progress
-from linkseek.retriever.models.biencoder import BiEncoder, PassageTokenizer, open_biencoder
-from linkseek.retriever.models.facts import special_ids
+from linkseek.retriever.models.biencoder import BiEncoder, PassageTokenizer, load_tower, open_biencoder
+from linkseek.retriever.models.facts import padded, special_ids
+from linkseek.retriever.models.folders import is_static
+from linkseek.retriever.models.library import last_is_norm
+from linkseek.retriever.models.locations import find_model
 from linkseek.retriever.models.saving import can_lose_tokens, needed_tokens, with_tokens
 from linkseek.retriever.models.words import WordTokenizer
 
 PROGRAM = "linkseek distill"
 
 _SAMPLE = 100_000  # passages whose tokens are counted
-_BLOCK = 8_192
+_BLOCK, _BATCH = 8_192, 256
 _MUCH_LARGER = 4
 """A vocabulary this many times as large as the corpus's is not kept whole."""
 
@@ -82,6 +86,8 @@ def main(argv: Sequence[str]) -> None:
     if options.vocabulary == "corpus" and index is None:
         raise UsageError("--vocabulary corpus needs a corpus", "Name its index: --index INDEX.")
     encoder = open_biencoder(options.encoder, precision="float32")
+    if is_static(find_model(options.encoder)):
+        raise UsageError(f"{options.encoder} is static already", "Name another encoder.")
     dimension = options.dimension or encoder.dimension
     if dimension > encoder.dimension:
         raise UsageError(
@@ -90,26 +96,39 @@ def main(argv: Sequence[str]) -> None:
         )
     shares = token_shares(encoder, index)
     kept = _kept(encoder, index, shares, options.vocabulary)  # [V]
+    of_texts = ~np.isin(kept, special_tokens(encoder))
     if options.random is None:
-        vectors = rotated(token_vectors(encoder, kept), dimension)
+        vectors = np.zeros((len(kept), dimension), np.float32)
+        vectors[of_texts] = rotated(token_vectors(encoder, kept[of_texts]), dimension)
     else:
         vectors = random_vectors(len(kept), dimension, options.random)
     vectors *= (options.smoothing / (options.smoothing + shares[kept]))[:, None].astype(np.float32)
-    vectors[np.isin(kept, special_tokens(encoder))] = 0
+    vectors[~of_texts] = 0
     _save(encoder, kept, vectors, options)
     log_line(f"{options.output}: {len(vectors):,} tokens, {dimension} numbers each")
 
 
 def token_vectors(encoder: BiEncoder, kept: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The token vectors, each as a text of its own, float32 [V, d]. kept: their ids, [V]."""
+    """The vectors of tokens, each as a text of its own, before they are scaled to length 1: float32 [V, d].
+
+    kept: their ids, [V].
+    """
+    from linkseek.retriever.models.backends.torch_engine import TorchForward
+
+    chain, facts = load_tower(find_model(encoder.location), encoder.name)
+    while last_is_norm(chain.steps):
+        del chain.steps[-1]
+    device = next(iter(cuda_devices("auto")), "cpu")
+    forward = TorchForward(chain, device, "float32", None)
     ids = encoder.tokenizer.encode("").ids  # such as [CLS] [SEP]
     middle = len(ids) // 2
     rows = []
     with progress("token vectors", len(kept), "tokens") as advance:
-        for start in range(0, len(kept), _BLOCK):
-            block = kept[start : start + _BLOCK]
-            tokens = TokenRows.of([*ids[:middle], int(token), *ids[middle:]] for token in block)
-            rows.append(encode_texts(encoder, tokens, advance))
+        for start in range(0, len(kept), _BATCH):
+            block = kept[start : start + _BATCH]
+            tokens = [[*ids[:middle], int(token), *ids[middle:]] for token in block]
+            rows.append(forward(padded(tokens, facts)))
+            advance(len(block))
     return np.concatenate(rows)
 
 
@@ -129,11 +148,14 @@ def random_vectors(count: int, dimension: int, seed: int) -> NDArray[np.float32]
 def token_shares(encoder: BiEncoder, index: OpenIndex | None) -> NDArray[np.float64]:
     """Each token's share of the tokens of an index's passages, or by Zipf's law, float64 [V].
 
-    For a large index, from a sample of its passages.
+    For a large index, from a sample of its passages. Without one, tokens that stand for no text have no
+    place in the order, and share 0.
     """
     if index is None:
-        shares = 1.0 / np.arange(1, encoder.tokenizer.get_vocab_size() + 1)
-        return np.asarray(shares / shares.sum())
+        shares = np.ones(encoder.tokenizer.get_vocab_size())
+        shares[special_tokens(encoder)] = 0
+        places = np.cumsum(shares) + 1  # 2, 3, ...
+        return np.asarray(shares / places / (shares / places).sum())
     counts = token_counts(encoder, index, _SAMPLE)
     return np.asarray(counts / counts.sum())
 

@@ -151,4 +151,4 @@ def test_real_models_answer_eight_threads_as_they_answer_one(sample_index):
     service, alone = SearchService(sample_index), SearchService(sample_index, None, Models())
     names = ["bm25", "dense", "hybrid-weighted", "best"]
     assert set(names) <= set(service.pipelines.available())
-    assert_threads_agree(service, alone, [(question, name) for question in questions(3) for name in names])
+    assert_threads_agree(service, alone, [(question, name) for question in questions(2) for name in names])

@@ -140,13 +140,12 @@ def test_a_file_of_a_model_is_read_once_until_it_changes(tmp_path, monkeypatch):
     (file := tmp_path / "f").write_bytes(b"1")
     monkeypatch.setattr(hashes, "_SETTLED", -1)
     first = model_file_sha256(file)
-    with monkeypatch.context() as patch:
-        patch.delattr(hashes, "file_sha256")
-        assert model_file_sha256(file) == first
-    file.write_bytes(b"22")
-    assert model_file_sha256(file) == file_sha256(file) != first
-    monkeypatch.setattr(hashes, "_SETTLED", 60)  # it may change again within one tick of the clock
     monkeypatch.setattr(hashes, "file_sha256", lambda _: "read")
+    assert model_file_sha256(file) == first == sha256(b"1").hexdigest()
+    monkeypatch.setattr(hashes, "_SETTLED", 60)  # it may change again within one tick of the clock
+    assert model_file_sha256(file) == "read"
+    monkeypatch.setattr(hashes, "_SETTLED", -1)
+    file.write_bytes(b"22")
     assert model_file_sha256(file) == "read"
 
 

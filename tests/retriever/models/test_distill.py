@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from sentence_transformers import SentenceTransformer
 
 from linkseek.indexer.index import OpenIndex
@@ -24,19 +25,18 @@ def tiny(tmp_path):
 def test_a_text_is_the_mean_of_weighted_rotated_token_vectors(tiny, tmp_path):
     main([str(tiny), "--output", str(tmp_path / "static"), "--smoothing", "0.01"])
     source, static = SentenceTransformer(str(tiny), device="cpu"), open_biencoder(str(tmp_path / "static"))
-    exact = open_biencoder(str(tiny), precision="float32")
     words = source.tokenizer.convert_ids_to_tokens(range(len(source.tokenizer)))
-    alone = source.encode(words)
-    for number, word in enumerate(words):  # words that the tokenizer takes apart are looked up by number
-        if source.tokenizer.tokenize(word) != [word]:
-            ids = [source.tokenizer.cls_token_id, number, source.tokenizer.sep_token_id]
-            alone[number] = exact.encode_tokens([ids])[0]
-    shares = 1 / np.arange(1, len(words) + 1)
+    first, last = source.tokenizer("")["input_ids"]
+    ids = torch.tensor([[first, number, last] for number in range(len(words))])
+    transformer, pooling, _ = source  # to length 1
+    with torch.inference_mode():
+        alone = pooling(transformer({"input_ids": ids, "attention_mask": torch.ones_like(ids)}))
+    of_texts = [n for n, word in enumerate(words) if not word.startswith("[")]
+    shares = 1 / np.arange(2, len(of_texts) + 2)
     weights = 0.01 / (0.01 + shares / shares.sum())
-    vectors = rotated(alone, alone.shape[1]) * weights[:, None]
-    places = [n for n, word in enumerate(words) if source.tokenizer.tokenize(word) == [word]][-3:]
-    expected = vectors[places].mean(axis=0)
-    [found] = static.encode_queries([" ".join(words[n] for n in places)])
+    vectors = rotated(alone["sentence_embedding"].numpy()[of_texts], 32) * weights[:, None]
+    [found] = static.encode_queries([" ".join(words[n] for n in of_texts[:3])])
+    expected = vectors[:3].mean(axis=0)
     np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=1e-5)
     assert not static.encode_tokens([source.tokenizer.all_special_ids]).any()
     assert open_biencoder(str(tiny)).identity["sha256"] in (tmp_path / "static" / "README.md").read_text()
@@ -68,7 +68,7 @@ def test_random_vectors_have_the_weights_of_their_tokens_and_a_seed(tiny, tmp_pa
     a, b, c = (model[0].embedding.weight.detach().numpy() for model in models)
     np.testing.assert_array_equal(a, b)
     assert not np.array_equal(a, c)
-    shares = 1 / np.arange(1, len(a) + 1)
+    shares = 1 / np.arange(2, len(a) + 2 - sum(word.startswith("[") for word in WORDS))
     weights = 0.01 / (0.01 + shares / shares.sum())
     lengths = np.linalg.norm(random_vectors(2_000, 64, 1), axis=1)
     assert lengths.mean() == pytest.approx(1, abs=0.05)
@@ -142,11 +142,8 @@ def test_the_tokens_of_a_corpus_are_enough_for_its_passages(
     assert len(library[0].embedding.weight) == count
 
 
-def test_a_corpus_that_is_not_there_has_no_tokens(tiny, tmp_path):
-    with pytest.raises(UsageError, match="--vocabulary corpus needs a corpus"):
-        main([str(tiny), "--vocabulary", "corpus", "--output", str(tmp_path / "none")])
-
-
-def test_a_dimension_that_the_encoder_lacks(tiny, tmp_path):
-    with pytest.raises(UsageError, match="--dimension 999"):
-        main([str(tiny), "--output", str(tmp_path / "static"), "--dimension", "999"])
+@pytest.mark.parametrize("fault", ["--vocabulary corpus needs a corpus", "--dimension 999: the", "is static"])
+def test_what_cannot_be_distilled(tiny, tmp_path, fault):
+    options = ["linkseek-static"] if fault == "is static" else [str(tiny), *fault.split()[:2]]
+    with pytest.raises(UsageError, match=fault):
+        main([*[word.strip(":") for word in options], "--output", str(tmp_path / "none")])

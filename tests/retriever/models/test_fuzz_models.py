@@ -7,6 +7,7 @@ of `test_only_data.py`, or stands below.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -145,6 +146,7 @@ def test_any_setting_of_a_model_is_used_or_refused(model, which, way, change):
 def test_without_the_check_code_would_run_and_be_seen(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, folder = model
     monkeypatch.setattr(library_module, "check_only_data", lambda folder: None)
+    monkeypatch.setattr("torch.utils.collect_env.get_pretty_env_info", lambda: subprocess.run("true"))
     path = folder / "config_sentence_transformers.json"
     settings = json.loads(path.read_text()) | {"activation_fn": "torch.utils.collect_env.main"}
     with changed(path, settings), suppress(LinkseekError):

@@ -19,7 +19,7 @@ from linkseek.retriever.training.config import ModelSettings
 from linkseek.retriever.training.log import read_log, remove_after
 from linkseek.retriever.training.losses.in_batch_loss import PairLoss
 from linkseek.retriever.training.pair_models import open_model
-from tests.support.command import assert_same_run, python
+from tests.support.command import assert_same_run, run_forked
 from tests.support.tiny_runs import LORA, TRAININGS
 from tests.support.tiny_runs import undisturbed as complete
 from tests.support.tiny_training import pair_rows, write_pairs
@@ -319,7 +319,7 @@ print(first, min(faults() for _ in range(8)), process.memory_info().rss)  # the 
 give_back()
 print(process.memory_info().rss)
 """
-    done = python("-c", script)
+    done = run_forked(["-c", script])
     before, after, kept, left = map(int, done.stdout.split())
     assert after < before / 10 and left <= kept - (64 << 20)
 
