@@ -29,13 +29,8 @@ def test_what_is_on_the_list_exists() -> None:
 def test_tests_that_take_long_are_put_on_the_list_and_their_files_come_first(tmp_path, monkeypatch):
     monkeypatch.setattr(slowness, "MEASURED", tmp_path / "slow.txt")
     taken = Measured()
-    for name, seconds in (
-        ("x::a[1]", 0.01),
-        ("x::a[2]", 0.04),
-        ("x::a[2]", 0.02),
-        ("x::b", 0.04),
-        ("y::a", 2),
-    ):
+    times = (("x::a[1]", 0.01), ("x::a[2]", 0.04), ("x::a[2]", 0.02), ("x::b", 0.04), ("y::a", 2))
+    for name, seconds in times:
         report: Any = SimpleNamespace(nodeid=f"tests/app/{name}", duration=seconds)
         taken.pytest_runtest_logreport(report)
     taken.pytest_sessionfinish()

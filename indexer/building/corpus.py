@@ -8,6 +8,7 @@ and ends with the same bytes.
 from __future__ import annotations
 
 import itertools
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,6 +35,8 @@ from linkseek.indexer.store.tables import Row, Table, TableWriter
 SEGMENT_RECORDS = 100_000
 _CHUNK_RECORDS = 32
 _CHUNK_BYTES = 4 << 20
+_START = 1.0
+"""Seconds that starting the processes takes: a corpus that is parsed sooner does without."""
 _MAX_ID = 32_756  # bytes: with "#" and a number still a term of Lucene, which takes 32,766
 
 
@@ -243,17 +246,17 @@ class _DocumentWriter:
 
 
 def _parsed(reader: Reader, records: Iterable[Record], processes: int) -> Generator[_Parsed, None, None]:
-    """(record, its outcomes or its error) in order, parsed here or ahead in other processes."""
+    """(record, its outcomes or its error) in order, parsed here or, after a second, in other processes."""
     if processes < 2:
         yield from ((record, _try_parse(reader, record)) for record in records)
         return
     pool = worker_pool(processes)
     try:
         with closing(_read_ahead(_chunks(records))) as chunks:
-            ahead = [*itertools.islice(chunks, 4 * processes)]
-            if len(ahead) == 1:  # starting a process takes longer
-                yield from zip(ahead[0], _parse_chunk(reader, ahead[0]), strict=True)
-                return
+            until = time.monotonic() + _START
+            while time.monotonic() < until and (chunk := next(chunks, [])):
+                yield from zip(chunk, _parse_chunk(reader, chunk), strict=True)
+            ahead = itertools.islice(chunks, 4 * processes)
             waiting = deque((chunk, pool.submit(_parse_chunk, reader, chunk)) for chunk in ahead)
             while waiting:
                 chunk, future = waiting.popleft()

@@ -314,6 +314,11 @@ def test_damaged_leftovers_are_written_again(tmp_path, damage):
     assert contents(tmp_path / "resumed") == contents(tmp_path / "whole")
 
 
+@pytest.fixture(autouse=True)
+def processes_at_once(monkeypatch):
+    monkeypatch.setattr(corpus_module, "_START", 0)
+
+
 @pytest.mark.parametrize("options", [{"segment_records": 40}, {"limit": 13}])
 def test_several_processes_write_the_same_as_one(tmp_path, options):
     one = write(SAMPLE, tmp_path / "one", processes=1, **options)
@@ -351,11 +356,12 @@ class Here(JsonlReader):
         return super().parse(record)
 
 
-def test_a_few_records_are_not_worth_a_process(tmp_path):
-    few, many = (write_jsonl(tmp_path / f"{count}.jsonl", linked_rows(count)) for count in (30, 60))
-    assert write(Here(few), tmp_path / "few", processes=2)["documents"] == 30
+def test_processes_are_started_when_parsing_has_taken_a_second(tmp_path, monkeypatch):
+    source = write_jsonl(tmp_path / "c.jsonl", linked_rows(60))
     with pytest.raises(InputError, match="AssertionError"):
-        write(Here(many), tmp_path / "many", processes=2)
+        write(Here(source), tmp_path / "late", processes=2)
+    monkeypatch.setattr(corpus_module, "_START", 60)
+    assert write(Here(source), tmp_path / "soon", processes=2)["documents"] == 60
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -50,6 +50,7 @@ def hashes(index: OpenIndex) -> dict[str, dict[str, str]]:
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the sample is work for many calls of actors."""
     monkeypatch.setattr("linkseek.indexer.building.corpus._CHUNK_RECORDS", 4)
+    monkeypatch.setattr("linkseek.indexer.building.corpus._START", 0)
     monkeypatch.setattr(Objective, "min_for_processes", 1)
     monkeypatch.setattr("linkseek.retriever.mining.drawing._CHUNK", 10)
     monkeypatch.setattr("linkseek.retriever.mining.labels._BLOCK", 7)
