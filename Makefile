@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo    install, build an index of the bundled sample, measure four pipelines on it"
 	@echo "make app     open the search pages on the sample"
-	@echo "make check   before every commit: style, types, import rules and the fast tests, in 45 seconds"
+	@echo "make check   before every commit: style, types, import rules and the fast tests, in 40 seconds"
 	@echo "             (a minute more the first time, until mypy has its cache)"
 	@echo "make check NEAR=FILE  the same with the tests whose imports reach that file, in seconds"
 	@echo "make slow-tests  run all tests and measure which ones make check leaves to make test"
