@@ -57,10 +57,8 @@ def test_a_test_that_takes_too_long_fails(monkeypatch: pytest.MonkeyPatch, secon
 
 def test_tests_near_a_file_are_those_that_import_it() -> None:
     code = near(TESTS.parent / "indexer/building/updating/mirror.py")
-    assert (
-        TESTS / "indexer/building/test_mirror.py" in code
-        and TESTS / "app/evaluation/test_measures.py" not in code
-    )
+    assert TESTS / "indexer/building/test_mirror.py" in code
+    assert TESTS / "app/evaluation/test_measures.py" not in code
     assert near(TESTS / "near.py") >= {Path(__file__)}
     with pytest.raises(ValueError, match="not a file of the code"):
         near(TESTS.parent / "indexer/none.py")

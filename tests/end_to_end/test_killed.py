@@ -197,11 +197,10 @@ def command_line(pid: str) -> str:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_processes_of_a_killed_build_end(tmp_path):
     sample = str(ROOT / "samples" / "linkseek-sample.xml.bz2")
-    options = ["--corpus", sample, "--index", str(tmp_path / "index"), "--no-bm25", "--no-dense"]
-    options += ["--processes", "2"]
-    code = "import sys; from linkseek.indexer import build; from linkseek.indexer.building import corpus\n"
-    code += "corpus._START = 0; build.main(sys.argv[1:])"
-    process = subprocess.Popen([sys.executable, "-c", code, *options], cwd=ROOT)
+    options = f"--corpus {sample} --index {tmp_path / 'index'} --no-bm25 --no-dense --processes 2".split()
+    code = "from linkseek.indexer.building import corpus; corpus._START = 0\n"
+    code += f"from linkseek.indexer.build import main; main({options})"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     parsing: list[str] = []
     while len(parsing) < 2:
