@@ -26,10 +26,10 @@ from linkseek.indexer.program.bundled import bundled
 from tests.near import near
 from tests.slowness import Limited, Measured, is_slow, longest_first, unit_of
 from tests.support.command import run
-from tests.support.fake_encoder import FakeEncoder
 from tests.support.ray_cluster import RayCluster, uses_ray
-from tests.support.small_index import TINY
-from tests.support.tiny_corpus import linked_rows, write_jsonl
+from tests.support.tiny.corpus import linked_rows, write_jsonl
+from tests.support.tiny.encoder import FakeEncoder
+from tests.support.tiny.index import TINY
 
 settings.load_profile("ci")  # the same examples at every run; --hypothesis-profile default draws others
 
@@ -195,7 +195,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.fixture(scope="session")
 def training_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Data for every training, see `write_data`."""
-    from tests.support.tiny_runs import write_data
+    from tests.support.tiny.runs import write_data
 
     return write_data(tmp_path_factory.mktemp("trainings"))
 

@@ -15,7 +15,7 @@ from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.open_models import Models
 from linkseek.indexer.index import OpenIndex
 from tests.support.pages import PAGE, new_page, run
-from tests.support.small_index import WordEncoder, WordScorer, build
+from tests.support.tiny.index import WordEncoder, WordScorer, build
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from linkseek.app.pipelines.catalogue import RECOMMENDED, read_pipelines
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, UsageError
 from linkseek.retriever.search.runs import read_run
 from tests.support.command import run_forked
-from tests.support.small_index import HOSTILE_TITLE, build
+from tests.support.tiny.index import HOSTILE_TITLE, build
 
 HIT = AnswerHit(1, 0.5, "a#0", "a", "A title", "A text of words.", "https://a.example.org/a", ((2, 6),))
 

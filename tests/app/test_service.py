@@ -18,7 +18,7 @@ from linkseek.reranker.reranking import Reranking
 from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import MAX_QUESTION_CHARACTERS, Query, Ranking
 from tests.support.asynchronous import wait_until
-from tests.support.small_index import WordEncoder, WordScorer, build
+from tests.support.tiny.index import WordEncoder, WordScorer, build
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from tests.support.connections import Connections
 
 sys.path.append(str(ROOT / "tests" / "app"))
 
-from tests.support.small_index import build as build_small
+from tests.support.tiny.index import build as build_small
 
 HAS_RUN = """() => {
   const run = document.querySelector(".st-key-follow [data-left]");

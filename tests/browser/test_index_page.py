@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.support.small_index import HOSTILE_TITLE
+from tests.support.tiny.index import HOSTILE_TITLE
 
 
 def test_an_index_is_described(application, page, settled):

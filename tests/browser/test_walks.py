@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.support.small_index import build
+from tests.support.tiny.index import build
 
 QUESTION = "Which sickness killed the lady who foresaw software?"
 AT_QUESTION = "document.activeElement.matches('.st-key-question input')"

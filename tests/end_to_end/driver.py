@@ -14,7 +14,7 @@ from linkseek.indexer.building import corpus, stages
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.search.faiss_index import AUTO
-from tests.support.fake_encoder import FakeEncoder
+from tests.support.tiny.encoder import FakeEncoder
 
 
 def main(source: str, index: str, seconds: str, *more: str) -> None:

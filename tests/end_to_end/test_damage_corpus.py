@@ -18,7 +18,7 @@ from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.readers.jsonl import JsonlReader
 from linkseek.indexer.readers.mediawiki import mediawiki_pages
 from tests.support.damage import SAMPLE, SKIP, build, documents, here, kept, page, told, wiki
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny.corpus import write_jsonl
 
 
 @pytest.fixture

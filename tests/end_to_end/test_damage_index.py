@@ -19,8 +19,8 @@ from linkseek.retriever.search.searchers import Bm25, Dense
 from tests.support.accepted import accept, alter, manifest_bytes
 from tests.support.command import Done, python
 from tests.support.damage import SAMPLE, build, flip, here, kept, search, told
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.small_index import built
+from tests.support.tiny.encoder import FakeEncoder
+from tests.support.tiny.index import built
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,9 @@ from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.store import manifest_files
 from tests.support.command import ROOT, Done, python, run_forked
 from tests.support.damage import SAMPLE, WITHOUT_SEARCH, build, here, kept, search, told, without_privileges
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.small_index import built
-from tests.support.tiny_corpus import linked_rows, write_jsonl
+from tests.support.tiny.corpus import linked_rows, write_jsonl
+from tests.support.tiny.encoder import FakeEncoder
+from tests.support.tiny.index import built
 
 BUILD = ROOT / "indexer" / "build.py"
 MOUNT_READ_ONLY = 32 | 1  # MS_REMOUNT | MS_RDONLY

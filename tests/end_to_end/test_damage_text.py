@@ -8,7 +8,7 @@ import pytest
 
 from linkseek.app.service import SearchService
 from tests.support.damage import here, kept
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny.corpus import write_jsonl
 
 EVIL = "T\x1b[31m\x9b2J \u202eevil\u202c\x07"
 LONG = "w" * 1_000_000

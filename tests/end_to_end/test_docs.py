@@ -23,7 +23,7 @@ import pytest
 from experiments.__main__ import COMMANDS
 from linkseek.__main__ import ALL
 from tests.support.command import ROOT, Done, Forked, free_port, run_forked, tracked
-from tests.support.tiny_training import save_normalized
+from tests.support.tiny.training import save_normalized
 
 DATA = ROOT.parent / "shared" / "data"
 DOCS = ROOT / "docs"

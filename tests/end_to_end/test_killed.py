@@ -20,7 +20,7 @@ from linkseek.indexer.search.lucene_index import BM25
 from linkseek.indexer.store.artifacts import read_json
 from tests.end_to_end import driver
 from tests.support.command import ROOT, Forked, run_forked
-from tests.support.tiny_corpus import linked_rows, write_jsonl
+from tests.support.tiny.corpus import linked_rows, write_jsonl
 
 DRIVER = Path(__file__).with_name("driver.py")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.support.command import python
-from tests.support.tiny_models import save_tiny
+from tests.support.tiny.models import save_tiny
 
 _PROGRAM = """
 import sys

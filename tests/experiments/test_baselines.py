@@ -24,7 +24,7 @@ from linkseek.reranker.models.cross_encoder import Scorer
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.retriever.training.log import read_log
 from tests.support.command import train_here
-from tests.support.tiny_training import pair_rows, save_normalized, write_pairs
+from tests.support.tiny.training import pair_rows, save_normalized, write_pairs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

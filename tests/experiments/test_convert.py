@@ -19,7 +19,7 @@ from experiments.convert import main, read_checkpoint
 from experiments.pickled import load_pickled
 from linkseek.indexer.program.errors import InputError, UsageError
 from tests.retriever.training.test_mlm import tokenizer  # noqa: F401 - a fixture
-from tests.support.tiny_training import VOCABULARY, bert_config
+from tests.support.tiny.training import VOCABULARY, bert_config
 
 TEXTS = ["bam bem", "dim", "who is bam?"]
 

@@ -18,7 +18,7 @@ from linkseek.retriever.search.runs import read_run
 from linkseek.retriever.training.loop import train_steps
 from tests.support.command import train_here
 from tests.support.rankings import judged_files
-from tests.support.tiny_training import pair_rows, save_bert, write_pairs
+from tests.support.tiny.training import pair_rows, save_bert, write_pairs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

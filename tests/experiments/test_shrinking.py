@@ -15,7 +15,7 @@ from experiments.shrink import kept_tokens, main
 from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.models.saving import needed_tokens, with_tokens
-from tests.support.tiny_training import WORDS, save_normalized, save_static
+from tests.support.tiny.training import WORDS, save_normalized, save_static
 
 TEXTS = [" ".join(WORDS[n : n + 4]) for n in range(0, 40, 4)]
 

@@ -15,8 +15,8 @@ from linkseek.indexer.program.settings import read_settings
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.training import pair_training
 from linkseek.retriever.training.config import TrainConfig
-from tests.support.tiny_corpus import write_jsonl
-from tests.support.tiny_training import WORDS, pair_rows, save_static, write_pairs
+from tests.support.tiny.corpus import write_jsonl
+from tests.support.tiny.training import WORDS, pair_rows, save_static, write_pairs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -17,7 +17,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.store.manifest_files import read_index_manifest, write_manifest
-from tests.support.fake_encoder import FakeEncoder
+from tests.support.tiny.encoder import FakeEncoder
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from linkseek.indexer.documents import REDIRECT_SCHEMA, Document, Link
 from linkseek.indexer.links import LinkGraph, build_links, resolve_redirects
 from linkseek.indexer.passages import Cutting, split_document
 from linkseek.indexer.store.tables import Table, TableWriter
-from tests.support.tiny_corpus import store_documents, store_passages
+from tests.support.tiny.corpus import store_documents, store_passages
 
 Redirects = dict[str, str]
 Edge = tuple[int, int, int, int]  # passage row, start, end, target row

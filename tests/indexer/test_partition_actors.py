@@ -29,9 +29,9 @@ from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.searchers import Bm25, Dense
 from tests.indexer.search.test_partitioning import rankings
-from tests.support.fake_encoder import FakeEncoder
 from tests.support.on_actors import process_id
-from tests.support.small_index import built
+from tests.support.tiny.encoder import FakeEncoder
+from tests.support.tiny.index import built
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from linkseek.indexer.documents import Document, Section
 from linkseek.indexer.language.segments import units
 from linkseek.indexer.passages import Cutting, PassageStore, count_words, split_document, write_passages
-from tests.support.tiny_corpus import store_documents, store_passages
+from tests.support.tiny.corpus import store_documents, store_passages
 
 SPACES = [" ", "\n", "\t", "\u00a0", "\u2028", "\u0085", "\x1c", "\r\n", "  ", "\u3000"]
 TEXTS = st.lists(st.sampled_from(["a", "bc", "éß", "𝄞", "e\u0301", "\u200b", *SPACES])).map("".join)

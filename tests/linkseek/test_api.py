@@ -23,8 +23,8 @@ from linkseek.retriever.commands import mine
 from linkseek.retriever.mining.pairs import read_pair
 from linkseek.retriever.search.runs import read_run
 from tests.support.command import ROOT
-from tests.support.linked_corpus import random_pages
-from tests.support.small_index import DOCUMENTS
+from tests.support.tiny.index import DOCUMENTS
+from tests.support.tiny.linked import random_pages
 
 PUBLIC = {
     *("build", "open", "train", "Index", "Hit", "Hits", "Results"),

@@ -15,8 +15,8 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.candidates import Candidates, RunCandidates
 from linkseek.reranker.pair_texts import Candidate, PairFormat, Readable, windows
 from linkseek.retriever.models.facts import ModelFacts
-from tests.support.small_index import built
-from tests.support.tiny_models import WORDS
+from tests.support.tiny.index import built
+from tests.support.tiny.models import WORDS
 
 ROWS = [
     {

@@ -13,9 +13,9 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.reranker.commands.rerank import main
 from linkseek.retriever.search.runs import read_run
-from tests.support.small_index import built
-from tests.support.tiny_corpus import linked_rows
-from tests.support.tiny_models import save_tiny, save_tiny_reranker
+from tests.support.tiny.corpus import linked_rows
+from tests.support.tiny.index import built
+from tests.support.tiny.models import save_tiny, save_tiny_reranker
 
 QUESTIONS = {"q 1": "word1 of all", "q2": "naïve word2", "q3": "nothing"}
 

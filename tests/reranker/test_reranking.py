@@ -18,7 +18,7 @@ from linkseek.reranker.models.scoring import PairScorer, open_scorer
 from linkseek.reranker.pair_texts import Candidate, PairFormat, windows
 from linkseek.reranker.reranking import Reranker
 from linkseek.retriever.ranking import Query, Ranking
-from tests.support.tiny_models import save_tiny_reranker
+from tests.support.tiny.models import save_tiny_reranker
 
 NOTHING = -np.inf
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 WITH_TESTS = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
-"""The environment of a process that imports what tests share, such as `fake_encoder`."""
+"""The environment of a process that imports what tests share, such as `tests.support.tiny.encoder`."""
 
 Done = subprocess.CompletedProcess[str]
 

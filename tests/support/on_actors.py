@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from linkseek.indexer.program.errors import InputError
-from tests.support.fake_encoder import FakeEncoder
+from tests.support.tiny.encoder import FakeEncoder
 
 AT_ONCE, IN_THE_MIDDLE, WHEN_DONE = 0, 300, sys.maxsize
 """The moments: before the work, after 300 calls of functions, and between the work and its answer."""

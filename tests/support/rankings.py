@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from linkseek.retriever.ranking import Ranking
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny.corpus import write_jsonl
 
 
 def ranking_of(query_ids: Sequence[str], results: Sequence[Sequence[tuple[int, float]]], k: int) -> Ranking:

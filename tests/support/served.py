@@ -16,7 +16,7 @@ from linkseek.app.serving import server as serving
 from linkseek.app.serving.application import create
 from linkseek.app.serving.options import ServeOptions
 from tests.support.asynchronous import wait_until
-from tests.support.small_index import WordEncoder, WordScorer, built
+from tests.support.tiny.index import WordEncoder, WordScorer, built
 
 PLANETS = {
     "Mars": (

@@ -25,7 +25,7 @@ from linkseek.app.testsets import all_test_sets
 from linkseek.indexer.build import BuildOptions
 from linkseek.indexer.program.errors import InputError, MachineError, UsageError
 from linkseek.indexer.program.options import as_words, parse_options
-from tests.support.manifests_made import index_manifest
+from tests.support.tiny.manifests import index_manifest
 
 OPTIONS_OF = {"build": BuildOptions, "evaluate": EvaluateOptions, "compare": CompareOptions}
 

@@ -17,7 +17,7 @@ from linkseek.app.pipelines.open_models import Models
 from linkseek.app.service import SearchService
 from linkseek.indexer.search import lucene_index
 from tests.support.asynchronous import wait_until
-from tests.support.small_index import WordEncoder, WordScorer, build
+from tests.support.tiny.index import WordEncoder, WordScorer, build
 
 NO_RESULTS = Path("none")
 

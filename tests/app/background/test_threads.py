@@ -18,7 +18,7 @@ from linkseek.indexer.build import SAMPLE
 from linkseek.retriever.learned.boosted_trees import FusionFile, Tree
 from linkseek.retriever.learned.learned_fusion import feature_names
 from linkseek.retriever.queries import read_queries
-from tests.support.small_index import WordEncoder, WordScorer, built
+from tests.support.tiny.index import WordEncoder, WordScorer, built
 
 THREADS, K = 8, 10
 OTHER = """

@@ -24,10 +24,10 @@ from linkseek.retriever.learned.learned_fusion import FeatureReader, FusionCandi
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25
 from linkseek.testing import check_pipeline, check_sum
-from tests.support.linked_corpus import document
-from tests.support.small_index import built
-from tests.support.tiny_corpus import write_jsonl
-from tests.support.tiny_models import save_tiny_reranker
+from tests.support.tiny.corpus import write_jsonl
+from tests.support.tiny.index import built
+from tests.support.tiny.linked import document
+from tests.support.tiny.models import save_tiny_reranker
 
 CITIES = ["Paris", "Lyon", "Rome", "Oslo", "Bonn", "Cork"]
 TABLE = '[both]\nfusion = "learned"\nof = ["bm25", "ql"]\nmodel = "fusion.json"\ndepth = 10\n'

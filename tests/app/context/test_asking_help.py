@@ -11,7 +11,7 @@ from linkseek.app.context.did_you_mean import did_you_mean
 from linkseek.app.page.context import TITLES_PATH, AppOptions, titles_route
 from linkseek.indexer.index import OpenIndex
 from tests.support.pages import bodies
-from tests.support.small_index import HOSTILE_TITLE, build
+from tests.support.tiny.index import HOSTILE_TITLE, build
 
 HELP = {"pipelines": "bm25", "k": "5"}
 

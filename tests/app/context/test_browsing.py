@@ -7,7 +7,7 @@ import pytest
 from linkseek.app.context import article as browsing
 from linkseek.app.context.article import article_row, passage_number, read_article
 from linkseek.indexer.program.errors import InputError
-from tests.support.linked_corpus import build_linked, page, random_pages, topology_of
+from tests.support.tiny.linked import build_linked, page, random_pages, topology_of
 
 
 @pytest.fixture(scope="module")

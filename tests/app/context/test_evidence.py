@@ -14,7 +14,7 @@ from linkseek.app.context.evidence import CoMentionEvidence, Evidence
 from linkseek.app.context.titles import ArticleName, article_name
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.links.topology import PassagePairs, Topology
-from tests.support.linked_corpus import document, make_index, topology_of
+from tests.support.tiny.linked import document, make_index, topology_of
 
 HERSCHEL = [
     document(

@@ -13,7 +13,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.query_words import matched_spans, term
 from linkseek.retriever.search.searchers import Bm25
-from tests.support.small_index import build
+from tests.support.tiny.index import build
 
 WIKI = Path(__file__).parents[3] / "samples" / "wiki"
 

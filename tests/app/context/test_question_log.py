@@ -23,7 +23,7 @@ from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query
 from tests.support.pages import bodies, button, notices, run
 from tests.support.results_records import RESULTS
-from tests.support.small_index import build
+from tests.support.tiny.index import build
 
 
 def write(folder, name, questions, index="own"):

@@ -6,7 +6,7 @@ import pytest
 
 from linkseek.app.context.titles import MAX_CHARACTERS, find_articles
 from linkseek.indexer.program.text import PLAIN_LETTERS
-from tests.support.linked_corpus import build_linked, page
+from tests.support.tiny.linked import build_linked, page
 
 TITLES = [
     "Mercury (planet)", "Mercury", "Freddie Mercury", "Quicksilver or mercury", "Albrecht Dürer",

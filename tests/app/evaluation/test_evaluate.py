@@ -29,8 +29,8 @@ from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.runs import read_qrels, read_run
 from linkseek.retriever.search.searching import search
-from tests.support.manifests_made import index_manifest, parts
 from tests.support.rankings import ranking_of
+from tests.support.tiny.manifests import index_manifest, parts
 
 pytestmark = pytest.mark.usefixtures("without_charts")
 

@@ -14,7 +14,7 @@ from linkseek.app.preferences.record import order_of
 from linkseek.retriever.ranking import Query
 from tests.app.preferences.test_preferences import disagreement, preferences
 from tests.support.pages import address, bodies, button, labels, notices, run
-from tests.support.small_index import build
+from tests.support.tiny.index import build
 
 JUDGING = ["Result 1 is better", "Both good", "Both bad", "Result 2 is better"]
 QUESTIONS = "volcano\na river in France\ngravel boats\ngravel\ncooking"

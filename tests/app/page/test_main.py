@@ -13,7 +13,7 @@ from linkseek.app.pipelines import catalogue
 from linkseek.app.pipelines.catalogue import read_pipelines
 from tests.support.pages import address, bodies, button, labels, notices, parts, run
 from tests.support.reading import Reader
-from tests.support.small_index import WordEncoder, build
+from tests.support.tiny.index import WordEncoder, build
 
 
 @pytest.fixture

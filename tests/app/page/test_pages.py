@@ -9,10 +9,10 @@ import pytest
 from linkseek.app.background import jobs as jobs_module
 from linkseek.app.background.jobs import Jobs
 from tests.app.report.test_reports import HOSTILE, results, write
-from tests.support.linked_corpus import build_linked
-from tests.support.linked_corpus import page as linked
 from tests.support.pages import address, bodies, button, notices, run
-from tests.support.small_index import HOSTILE_TITLE, build
+from tests.support.tiny.index import HOSTILE_TITLE, build
+from tests.support.tiny.linked import build_linked
+from tests.support.tiny.linked import page as linked
 
 # --- articles -------------------------------------------------------------------------------------
 

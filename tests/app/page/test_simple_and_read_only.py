@@ -7,7 +7,7 @@ from linkseek.app.page.context import AppOptions, Context
 from linkseek.indexer.program.errors import UsageError
 from tests.app.report.test_reports import write
 from tests.support.pages import address, bodies, button, labels, notices, run
-from tests.support.small_index import HOSTILE_TITLE
+from tests.support.tiny.index import HOSTILE_TITLE
 
 
 def test_one_box_and_one_list(open_page, own_index):

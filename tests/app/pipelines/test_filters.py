@@ -12,7 +12,7 @@ from linkseek.indexer.documents import Document
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.ranking import Query
-from tests.support.small_index import WordEncoder, WordScorer, build
+from tests.support.tiny.index import WordEncoder, WordScorer, build
 
 WORDS = ("river", "volcano", "boat")
 QUERY = [Query("1", "river volcano"), Query("2", "boat")]

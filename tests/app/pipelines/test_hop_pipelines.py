@@ -26,9 +26,9 @@ from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import read_qrels
 from linkseek.testing import check_pipeline
-from tests.support.linked_corpus import document
-from tests.support.small_index import WordEncoder, built
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny.corpus import write_jsonl
+from tests.support.tiny.index import WordEncoder, built
+from tests.support.tiny.linked import document
 
 FILMS = 24
 TABLES = """

@@ -15,7 +15,7 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.artifacts import read_json
 from linkseek.retriever.models.locations import find_base
 from tests.support.accepted import alter
-from tests.support.tiny_training import save_static
+from tests.support.tiny.training import save_static
 
 
 @pytest.mark.parametrize("link", ["nothing", "dead.safetensors"])

@@ -23,7 +23,7 @@ from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.stages import recorded_stages
 from linkseek.testing import check_pipeline_kind
 from tests.support.rankings import ranking_of
-from tests.support.small_index import DOCUMENTS, WordEncoder, WordScorer, build
+from tests.support.tiny.index import DOCUMENTS, WordEncoder, WordScorer, build
 
 ENTRIES = (
     "bm25 ql dense sparse hybrid-sparse hlp hlp-finetuned static hybrid hybrid-static hybrid-weighted hops "

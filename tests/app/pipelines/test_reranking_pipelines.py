@@ -17,7 +17,7 @@ from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.reranker.pair_texts import PairFormat
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.fusion import stretched
-from tests.support.small_index import DOCUMENTS, WordEncoder
+from tests.support.tiny.index import DOCUMENTS, WordEncoder
 
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 

@@ -20,7 +20,7 @@ from linkseek.retriever.search.explanation import Explanation, Part
 from linkseek.retriever.search.query_words import matched_spans
 from tests.support.golden import assert_golden, pretty
 from tests.support.reading import Reader
-from tests.support.small_index import HOSTILE_TEXT, HOSTILE_TITLE
+from tests.support.tiny.index import HOSTILE_TEXT, HOSTILE_TITLE
 
 GOLDEN = Path(__file__).with_name("answers")
 

@@ -16,7 +16,7 @@ from linkseek.app.rendering.views import why_html
 from linkseek.retriever.search.explanation import Explanation, Part, Sentence
 from tests.support.golden import assert_golden, pretty
 from tests.support.reading import Reader
-from tests.support.small_index import HOSTILE_TEXT, HOSTILE_TITLE
+from tests.support.tiny.index import HOSTILE_TEXT, HOSTILE_TITLE
 
 
 def article(row, title=None):

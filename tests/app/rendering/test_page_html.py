@@ -13,10 +13,10 @@ from linkseek.app.rendering.html_templates import render
 from linkseek.app.rendering.index_description import describe, listed, outcome
 from linkseek.app.rendering.views import article_html
 from linkseek.indexer.program.text import byte_size
-from tests.support.linked_corpus import build_linked, page, topology_of
-from tests.support.manifests_made import index_manifest
 from tests.support.reading import Reader
-from tests.support.small_index import HOSTILE_TEXT, HOSTILE_TITLE
+from tests.support.tiny.index import HOSTILE_TEXT, HOSTILE_TITLE
+from tests.support.tiny.linked import build_linked, page, topology_of
+from tests.support.tiny.manifests import index_manifest
 
 
 @pytest.fixture(scope="module")

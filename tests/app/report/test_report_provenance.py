@@ -15,7 +15,7 @@ import pytest
 from linkseek.app.evaluation import provenance as module
 from linkseek.app.evaluation.provenance import Revision, machine, revision
 from linkseek.indexer.store.manifest_files import Parts
-from tests.support.manifests_made import COUNTS, index_manifest, parts, vectors_part
+from tests.support.tiny.manifests import COUNTS, index_manifest, parts, vectors_part
 
 RECALL = {
     "recall": {"depth": 100, "questions": 500, "chosen": {"setting": {"candidates": 400}, "recall": 0.9931}}

@@ -28,8 +28,8 @@ from tests.support.asynchronous import wait_until
 from tests.support.command import ROOT, WITH_TESTS, free_port
 from tests.support.damage import here
 from tests.support.served import Client, build_planets, planet_rows, running, word_models
-from tests.support.small_index import WordEncoder
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny.corpus import write_jsonl
+from tests.support.tiny.index import WordEncoder
 
 
 @contextmanager

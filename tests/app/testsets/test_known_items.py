@@ -17,9 +17,9 @@ from linkseek.indexer.program.errors import InputError, LinkseekError, UsageErro
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.runs import read_qrels
-from tests.support.linked_corpus import build_linked
-from tests.support.linked_corpus import page as linked
-from tests.support.small_index import built
+from tests.support.tiny.index import built
+from tests.support.tiny.linked import build_linked
+from tests.support.tiny.linked import page as linked
 
 SUN = "Long before dawn the sky is lit by [[Sun|our nearest star]] in the east."
 HEADINGS = {

@@ -24,7 +24,7 @@ from linkseek.indexer.program.errors import (
 )
 from linkseek.indexer.readers.choices import Choices
 from tests.support.command import ROOT, run
-from tests.support.fake_encoder import FakeEncoder
+from tests.support.tiny.encoder import FakeEncoder
 
 SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 

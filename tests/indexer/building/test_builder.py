@@ -28,8 +28,8 @@ from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.store.artifacts import read_json
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.tiny_corpus import linked_rows, write_jsonl
+from tests.support.tiny.corpus import linked_rows, write_jsonl
+from tests.support.tiny.encoder import FakeEncoder
 
 Build = Callable[..., Built]
 

@@ -29,10 +29,10 @@ from linkseek.retriever.models.engine import Engine
 from linkseek.retriever.models.late import open_late
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import LearnedSparse
-from tests.support.small_index import WordEncoder
-from tests.support.tiny_corpus import write_jsonl
-from tests.support.tiny_models import save_masked, save_tiny
-from tests.support.tiny_training import WORDS
+from tests.support.tiny.corpus import write_jsonl
+from tests.support.tiny.index import WordEncoder
+from tests.support.tiny.models import save_masked, save_tiny
+from tests.support.tiny.training import WORDS
 
 QUERIES = [Query("q1", "bam bem"), Query("q2", "kut , kot ?")]
 

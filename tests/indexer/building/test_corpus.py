@@ -28,7 +28,7 @@ from linkseek.indexer.readers.reader import Ignored, Reader, Record
 from linkseek.indexer.store.artifacts import segment_paths
 from linkseek.indexer.store.ids import IdTable
 from linkseek.indexer.store.tables import Table
-from tests.support.tiny_corpus import linked_rows, write_jsonl
+from tests.support.tiny.corpus import linked_rows, write_jsonl
 
 SAMPLE = Path(__file__).parents[3] / "samples" / "linkseek-sample.xml.bz2"
 

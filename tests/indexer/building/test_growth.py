@@ -24,10 +24,10 @@ from linkseek.indexer.store.artifacts import index_stamp, segment_paths
 from linkseek.indexer.store.manifest_files import read_part, write_manifest
 from linkseek.indexer.store.manifests import PassagesPart
 from tests.indexer.search.test_partitioning import assert_same_content
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.linked_corpus import build_linked, document
-from tests.support.small_index import TINY, built
-from tests.support.tiny_corpus import linked_rows, write_jsonl
+from tests.support.tiny.corpus import linked_rows, write_jsonl
+from tests.support.tiny.encoder import FakeEncoder
+from tests.support.tiny.index import TINY, built
+from tests.support.tiny.linked import build_linked, document
 
 Rows = list[dict[str, Any]]
 Update = Callable[..., Built]

@@ -26,10 +26,10 @@ from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.store.artifacts import index_stamp
 from tests.indexer.building.test_growth import PAGE, WIKI, assert_equal, wiki
 from tests.support.command import Done, run_forked
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.linked_corpus import document
-from tests.support.small_index import TINY, built
-from tests.support.tiny_corpus import linked_rows, write_jsonl
+from tests.support.tiny.corpus import linked_rows, write_jsonl
+from tests.support.tiny.encoder import FakeEncoder
+from tests.support.tiny.index import TINY, built
+from tests.support.tiny.linked import document
 
 ENCODER = FakeEncoder()
 

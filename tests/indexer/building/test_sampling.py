@@ -17,8 +17,8 @@ from linkseek.indexer.encoding.batches import Parallel
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.search.faiss_index import building_memory
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.tiny_corpus import linked_rows, write_jsonl
+from tests.support.tiny.corpus import linked_rows, write_jsonl
+from tests.support.tiny.encoder import FakeEncoder
 
 NUMBERS = {"passages", "disk_bytes", "memory_bytes", "seconds", "cpu_seconds"}
 

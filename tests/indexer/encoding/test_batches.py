@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from linkseek.indexer.encoding.batches import Parallel, TokenRows, encode_texts, token_batches
 from linkseek.indexer.program.errors import InputError
-from tests.support.fake_encoder import FakeEncoder
+from tests.support.tiny.encoder import FakeEncoder
 
 
 def test_vectors_come_back_in_the_order_of_the_texts():

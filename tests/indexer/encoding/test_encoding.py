@@ -15,8 +15,8 @@ from linkseek.indexer.encoding.batches import Parallel, encode_texts
 from linkseek.indexer.encoding.encode import encode_passages
 from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.program.errors import InputError, MachineError
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.tiny_corpus import store_documents, store_passages
+from tests.support.tiny.corpus import store_documents, store_passages
+from tests.support.tiny.encoder import FakeEncoder
 
 # --- shards --------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine import cluster as clusters
 from linkseek.indexer.program.errors import InputError, MachineError
 from tests.support.on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, fail, hang_if_there_is, open_noisy
-from tests.support.tiny_corpus import linked_rows, write_jsonl
+from tests.support.tiny.corpus import linked_rows, write_jsonl
 
 Encode = Callable[..., OpenIndex]
 

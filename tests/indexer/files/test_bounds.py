@@ -24,7 +24,7 @@ from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.readers.mediawiki.mediawiki_titles import Site, titles_of
 from linkseek.indexer.readers.reader import Reader, Record, parse_at
 from linkseek.indexer.wikitext import read_wikitext
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny.corpus import write_jsonl
 
 # --- decompression --------------------------------------------------------------------------------
 

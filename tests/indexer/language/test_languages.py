@@ -33,8 +33,8 @@ from linkseek.indexer.search.lucene_writer import build_lucene
 from linkseek.indexer.store.manifests import Reading
 from linkseek.retriever.models.facts import card_languages, reading
 from linkseek.retriever.models.locations import find_model
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny.corpus import write_jsonl
+from tests.support.tiny.encoder import FakeEncoder
 
 TEXTS = {
     "de": "Die Pumpe fördert das Wasser aus dem Brunnen, und in den Häusern von Zürich stehen viele davon.",

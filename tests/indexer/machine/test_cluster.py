@@ -27,7 +27,7 @@ from linkseek.retriever.ranking import Ranking
 from tests.support.command import ROOT, python
 from tests.support.connections import Connections
 from tests.support.on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, hang
-from tests.support.small_index import built
+from tests.support.tiny.index import built
 
 
 def read(path: Path) -> OpenIndex:

@@ -12,7 +12,7 @@ from linkseek.indexer.readers.choices import DEFAULT, Choices
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.readers.markdown.markdown_dialects import dialect_of
 from linkseek.indexer.readers.reader import Ignored
-from tests.support.tiny_corpus import links
+from tests.support.tiny.corpus import links
 
 PAGES = {"guide.md": "# The guide\n\nx\n", "install.md": "# Install\n\nx\n", "sub/page.md": "# Page\n\nx\n"}
 

@@ -41,9 +41,9 @@ from linkseek.retriever.queries import read_queries
 from linkseek.retriever.search.runs import read_qrels, read_run
 from tests.indexer.readers import test_readers
 from tests.support.accepted import manifest_bytes
-from tests.support.fake_encoder import FakeEncoder
 from tests.support.fuzzing import altered, examples
-from tests.support.tiny_corpus import linked_rows, write_jsonl
+from tests.support.tiny.corpus import linked_rows, write_jsonl
+from tests.support.tiny.encoder import FakeEncoder
 
 # --- damage --------------------------------------------------------------------------------------
 

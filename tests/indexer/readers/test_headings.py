@@ -9,7 +9,7 @@ import pytest
 from linkseek.indexer.build import main
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.search.lucene_index import BM25
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny.corpus import write_jsonl
 
 GUIDE = """# Guide
 

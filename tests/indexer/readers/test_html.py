@@ -20,7 +20,7 @@ from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.html.html_pages import HtmlReader
 from linkseek.indexer.readers.html.html_text import render, without
 from linkseek.indexer.readers.reader import Ignored, Outcome
-from tests.support.tiny_corpus import links
+from tests.support.tiny.corpus import links
 
 HTML = all_readers()["html"]
 SITE = ["index.html", "a/index.html", "a/b.html", "a/c d.html", "a/100%.html", "d.htm", "Ü.html"]

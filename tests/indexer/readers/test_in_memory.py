@@ -15,8 +15,8 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.in_memory import IN_MEMORY, Documents
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.tiny_corpus import linked_rows
+from tests.support.tiny.corpus import linked_rows
+from tests.support.tiny.encoder import FakeEncoder
 
 LINKED = Document(
     "a", "A", "See b.", (Link(4, 5, "b"),), (Section(0, "Top", 2),), "http://a.example", {"key": "value"}

@@ -13,7 +13,7 @@ from linkseek.indexer.documents import Document
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Ignored, Outcome, parse_at
-from tests.support.tiny_corpus import links
+from tests.support.tiny.corpus import links
 
 MARKDOWN = all_readers()["markdown"]
 FILES = [

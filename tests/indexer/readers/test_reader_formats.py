@@ -22,7 +22,7 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.readers.reader import Ignored
-from tests.support.tiny_corpus import links
+from tests.support.tiny.corpus import links
 
 
 def documents(path: Path, name: str | None = None) -> list[Document]:

@@ -27,7 +27,7 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.formats import all_readers, formats_markdown, open_reader
 from linkseek.indexer.readers.reader import Outcome, Reader
 from linkseek.testing import check_reader
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny.corpus import write_jsonl
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from linkseek.indexer.readers.choices import DEFAULT, Choices, ReadingOptions, r
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.readers.reader import Ignored, Outcome
 from linkseek.indexer.wikitext.names import magic_words, namespace_names
-from tests.support.tiny_corpus import links
+from tests.support.tiny.corpus import links
 
 NAMESPACES = {
     0: "",

@@ -17,7 +17,7 @@ from linkseek.indexer.search.faiss_index import FLAT, FaissIndex, build_faiss, j
 from linkseek.indexer.search.faiss_tools import recall
 from linkseek.indexer.search.partitioned import PartitionedVectors
 from tests.indexer.search.test_faiss import write_shards
-from tests.support.manifests_made import vectors_part
+from tests.support.tiny.manifests import vectors_part
 
 ROWS, DIMENSION = 2010, 24
 RANDOM = np.random.default_rng(3)

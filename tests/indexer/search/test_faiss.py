@@ -22,7 +22,7 @@ from linkseek.indexer.search.faiss_index import (
 )
 from linkseek.indexer.search.faiss_tools import recall, training_sample
 from tests.support.command import python, run_forked
-from tests.support.manifests_made import vectors_part
+from tests.support.tiny.manifests import vectors_part
 
 ROWS, DIMENSION = 2000, 32
 RANDOM = np.random.default_rng(0)

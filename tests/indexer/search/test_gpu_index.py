@@ -17,7 +17,7 @@ from linkseek.indexer.search.faiss_index import FLAT, FaissIndex, build_faiss, o
 from linkseek.indexer.search.gpu_index import on_device
 from linkseek.indexer.search.partitioned import PartitionedVectors
 from tests.indexer.search.test_faiss import brute_force
-from tests.support.manifests_made import vectors_part
+from tests.support.tiny.manifests import vectors_part
 
 ROWS, DIMENSION = 500, 16
 RANDOM = np.random.default_rng(0)

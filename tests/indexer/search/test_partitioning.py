@@ -35,9 +35,9 @@ from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.fusion import reciprocal_rank
 from linkseek.retriever.search.searchers import Bm25, Dense, QueryLikelihood
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.small_index import TINY, built
-from tests.support.tiny_corpus import linked_rows
+from tests.support.tiny.corpus import linked_rows
+from tests.support.tiny.encoder import FakeEncoder
+from tests.support.tiny.index import TINY, built
 
 
 def open_fake(name: str, title: bool) -> FakeEncoder:

@@ -18,8 +18,8 @@ from linkseek.indexer.search.faiss_tools import exhaustive_search, recall
 from linkseek.indexer.store.manifest_files import read_index_manifest, write_manifest
 from linkseek.indexer.store.manifests import Recall
 from tests.indexer.search.test_compact import QUERIES, ROWS, VECTORS, write_shards
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.manifests_made import vectors_part
+from tests.support.tiny.encoder import FakeEncoder
+from tests.support.tiny.manifests import vectors_part
 
 _SETTING = {"setting": {"candidates": 100}, "recall": 1.0, "milliseconds": 1.0}
 COMPACT_SETTINGS = {

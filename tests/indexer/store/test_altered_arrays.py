@@ -13,8 +13,8 @@ from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.search.faiss_tools import import_faiss
 from linkseek.retriever.links.source import LinkSource
 from tests.support.accepted import accept
-from tests.support.small_index import TINY, built
-from tests.support.tiny_corpus import linked_rows
+from tests.support.tiny.corpus import linked_rows
+from tests.support.tiny.index import TINY, built
 
 ARRAYS = [
     *(f"links/{name}.npy" for name in ("target", "passage", "start", "end", "offsets")),

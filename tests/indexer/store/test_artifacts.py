@@ -47,7 +47,7 @@ from linkseek.indexer.store.manifest_files import read_index_manifest, read_part
 from linkseek.indexer.store.manifests import FORMAT_VERSION, DocumentsPart, PartManifest, VectorsPart
 from linkseek.indexer.store.tables import Table
 from tests.support.accepted import manifest_bytes
-from tests.support.manifests_made import index_manifest
+from tests.support.tiny.manifests import index_manifest
 
 
 def filling(

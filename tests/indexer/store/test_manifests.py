@@ -21,9 +21,9 @@ from linkseek.indexer.store.artifacts import read_json
 from linkseek.indexer.store.manifest_files import OWN_HASH, read_index_manifest, read_parts, write_manifest
 from linkseek.indexer.store.manifests import IndexManifest, VectorsPart
 from tests.support.accepted import alter, manifest_bytes
-from tests.support.manifests_made import index_manifest, vectors_part
-from tests.support.small_index import TINY, built
-from tests.support.tiny_corpus import linked_rows
+from tests.support.tiny.corpus import linked_rows
+from tests.support.tiny.index import TINY, built
+from tests.support.tiny.manifests import index_manifest, vectors_part
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from linkseek.reranker.models.bases import CROSS_ENCODER
 from linkseek.reranker.models.scoring import open_scorer, scorer_is_here, scorer_sha256
 from linkseek.reranker.pair_texts import Candidate
 from linkseek.retriever.models.biencoder import open_biencoder
-from tests.support.tiny_models import save_tiny, save_tiny_reranker
+from tests.support.tiny.models import save_tiny, save_tiny_reranker
 
 DRAW = random.Random(0)
 QUERIES = ["a b", "c d e", "a b", "z"]

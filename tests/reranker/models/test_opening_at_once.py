@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from tests.support.command import Forked, python
-from tests.support.tiny_models import save_tiny, save_tiny_reranker
+from tests.support.tiny.models import save_tiny, save_tiny_reranker
 
 IN_THREADS = """
 import sys

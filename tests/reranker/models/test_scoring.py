@@ -24,7 +24,7 @@ from linkseek.reranker.models.scoring import open_scorer
 from linkseek.retriever.models.backends import openvino_engine
 from linkseek.retriever.models.engine import Opened, torch_forward
 from linkseek.retriever.models.locations import find_model
-from tests.support.tiny_models import save_tiny_reranker
+from tests.support.tiny.models import save_tiny_reranker
 
 DRAW = random.Random(0)
 

@@ -13,7 +13,7 @@ from sentence_transformers.models import StaticEmbedding
 import linkseek.reranker.objectives.attentions
 from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.objectives.attentions import Attended, Attentions
-from tests.support.tiny_models import save_tiny, save_tiny_reranker
+from tests.support.tiny.models import save_tiny, save_tiny_reranker
 
 TEXTS = ["abc de f", "a", "the quick brown fox jumps over it", "x y"]
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 
 from linkseek.reranker.objectives.link_groups import LinkGroups
 from linkseek.retriever.links.source import LinkSource
-from tests.support.link_graphs import Links, graphs, topology_from
-from tests.support.small_index import built
+from tests.support.tiny.graphs import Links, graphs, topology_from
+from tests.support.tiny.index import built
 
 
 def make(passages: list[int], links: Links) -> LinkGroups:

@@ -27,8 +27,8 @@ from linkseek.reranker.objectives.harp_tasks import (
 from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.mining.miner import Miner
-from tests.support.linked_corpus import document, make_index, rows_of
-from tests.support.tiny_models import save_tiny
+from tests.support.tiny.linked import document, make_index, rows_of
+from tests.support.tiny.models import save_tiny
 
 DOCUMENTS = [
     document("Bruns", "Bruns scored [Aristocats] for Disney. He knew [Sherman] and the [Aristocats] well."),

@@ -16,7 +16,7 @@ from linkseek.reranker.objectives.php import (
     MostRelevantDocumentSelection,
     SymmetricHyperlinkPrediction,
 )
-from tests.support.linked_corpus import document, make_index, rows_of
+from tests.support.tiny.linked import document, make_index, rows_of
 
 # Passages of eight words. Of what Jobs#0 names, Apple and NeXT link back from their first passage (D1),
 # Pixar from its second (D2), company not at all (D3). Zen, Gates and Void are named elsewhere in Jobs (D4),

@@ -15,7 +15,7 @@ from linkseek.reranker.objectives.base import ContrastSource, draw_count, stop_w
 from linkseek.reranker.objectives.prop import Collection, DocumentModel, Sampler, count_words
 from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.retriever.mining.miner import Miner
-from tests.support.linked_corpus import document, make_index, mined
+from tests.support.tiny.linked import document, make_index, mined
 
 TEXTS = [
     "Moth moth bug LAMP", "moth the lamp", "bug, bug: bug!", "lamp of oil", "tree leaf",

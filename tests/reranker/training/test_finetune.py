@@ -26,9 +26,9 @@ from linkseek.retriever.training.log import read_log
 from linkseek.retriever.training.losses.teacher import TeacherTexts, open_teacher
 from linkseek.retriever.training.samples.sample_table import Sample
 from tests.support.command import assert_same_run, kill_at, with_settings
-from tests.support.tiny_runs import LORA, PAIRS, TRAININGS
-from tests.support.tiny_runs import undisturbed as complete
-from tests.support.tiny_training import pair_rows, write_pairs
+from tests.support.tiny.runs import LORA, PAIRS, TRAININGS
+from tests.support.tiny.runs import undisturbed as complete
+from tests.support.tiny.training import pair_rows, write_pairs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

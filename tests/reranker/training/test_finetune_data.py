@@ -33,9 +33,9 @@ from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.training.samples.sample_table import Sample
 from tests.support.rankings import judged_files
-from tests.support.tiny_corpus import write_jsonl
-from tests.support.tiny_models import save_tiny_reranker
-from tests.support.tiny_training import pair_rows, write_pairs
+from tests.support.tiny.corpus import write_jsonl
+from tests.support.tiny.models import save_tiny_reranker
+from tests.support.tiny.training import pair_rows, write_pairs
 
 
 def groups(folder: Path, rows: list[dict], **settings) -> list[Sample[Pair]]:

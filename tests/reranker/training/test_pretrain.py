@@ -27,8 +27,8 @@ from linkseek.reranker.training.group_loss import LOSSES, batch_loss
 from linkseek.reranker.training.two_heads import TOKEN_WEIGHT, open_pretrainable
 from linkseek.retriever.training.log import read_log
 from linkseek.retriever.training.loop import train_steps
-from tests.support.tiny_runs import PAIRS, TRAININGS
-from tests.support.tiny_runs import undisturbed as complete
+from tests.support.tiny.runs import PAIRS, TRAININGS
+from tests.support.tiny.runs import undisturbed as complete
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

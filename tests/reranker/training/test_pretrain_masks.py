@@ -24,7 +24,7 @@ from linkseek.reranker.training.group_data import PairTokenizer
 from linkseek.reranker.training.masks import NOT_PREDICTED, Masks
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.facts import ModelFacts
-from tests.support.tiny_training import WORDS, save_tokenizer, tiny_contrasts
+from tests.support.tiny.training import WORDS, save_tokenizer, tiny_contrasts
 
 MASK = 4
 QUERY = " ".join(WORDS[:6])

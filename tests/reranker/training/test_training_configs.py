@@ -26,7 +26,7 @@ from linkseek.retriever.training.config import MlmConfig, TrainConfig
 from linkseek.retriever.training.log import read_log
 from tests.support.command import ROOT, train_here
 from tests.support.rankings import judged_files
-from tests.support.tiny_training import (
+from tests.support.tiny.training import (
     pair_rows,
     save_bert,
     save_normalized,

@@ -23,8 +23,8 @@ from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.training import loop
 from linkseek.retriever.training.log import read_log
 from tests.support.command import assert_same_run, kill_at, train_by_one_and_two, with_settings
-from tests.support.tiny_runs import LORA, PAIRS, TRAININGS, TinyTraining, undisturbed
-from tests.support.tiny_training import save_normalized
+from tests.support.tiny.runs import LORA, PAIRS, TRAININGS, TinyTraining, undisturbed
+from tests.support.tiny.training import save_normalized
 
 HEAD = {f"{name}.{kind}" for name in ("bert.pooler.dense", "classifier") for kind in ("weight", "bias")}
 

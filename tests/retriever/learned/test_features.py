@@ -11,7 +11,7 @@ import pytest
 from linkseek.retriever.learned.learned_fusion import OF_LINKS, FeatureReader, feature_names, meaning
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.query_words import common_terms, different_words, term, terms
-from tests.support.linked_corpus import document, make_index
+from tests.support.tiny.linked import document, make_index
 
 LONG = " ".join(["word"] * 12)
 ROWS = [

@@ -73,7 +73,7 @@ def test_too_few_questions_are_named(examples):
 
 
 def test_questions_from_links(tmp_path):
-    from tests.support.linked_corpus import document, make_index
+    from tests.support.tiny.linked import document, make_index
 
     rows = [
         document("Paris", "The long [river Seine|Seine] flows through it. The [Tower] stands.", "Paris"),

@@ -14,8 +14,8 @@ from linkseek.retriever.learned.training import Examples, recall
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.query_vectors import encoded_once, query_vectors
 from linkseek.retriever.search.query_words import terms
-from tests.support.linked_corpus import random_pages
-from tests.support.small_index import WordEncoder, built
+from tests.support.tiny.index import WordEncoder, built
+from tests.support.tiny.linked import random_pages
 
 QUERIES = [Query("1", "a river of tea near the moon"), Query("2", "harp"), Query("3", "stone moon tea")]
 

@@ -10,7 +10,7 @@ import pytest
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.links.neighbourhood import around_document, around_passage
 from linkseek.retriever.links.topology import PassagePairs, Topology
-from tests.support.linked_corpus import build_linked, random_pages
+from tests.support.tiny.linked import build_linked, random_pages
 
 
 @pytest.fixture(scope="module")

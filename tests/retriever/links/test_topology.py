@@ -15,8 +15,8 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.links.topology import PassagePairs
 from linkseek.retriever.mining.miner import count_topologies
-from tests.support.link_graphs import graphs, topology_from
-from tests.support.small_index import built
+from tests.support.tiny.graphs import graphs, topology_from
+from tests.support.tiny.index import built
 
 Graph = tuple[list[int], list[tuple[int, int]]]
 """(passages of each document, links as (passage, target document) in reading order)"""

@@ -11,7 +11,7 @@ import pytest
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.retriever.commands.negatives import main
 from linkseek.retriever.mining.pairs import Pair, read_pairs
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny.corpus import write_jsonl
 
 # passages of three words: a#0 "red fox runs", a#1 "over green hills", b#0 "red hen sleeps", ...
 DOCUMENTS = {

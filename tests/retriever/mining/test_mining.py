@@ -23,7 +23,7 @@ from linkseek.retriever.mining.miner import Miner, shares
 from linkseek.retriever.mining.objective import Objective, Statistics
 from linkseek.retriever.mining.objective_registry import Mix, Registry
 from linkseek.retriever.objectives.registry import PAIRS
-from tests.support.linked_corpus import document, make_index, mined, rows_of, sentences
+from tests.support.tiny.linked import document, make_index, mined, rows_of, sentences
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "prop": {"minimum_count": 2},

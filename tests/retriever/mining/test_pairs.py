@@ -13,7 +13,7 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.links.sentences import sentence_spans
 from linkseek.retriever.mining.pairs import Pair, PairContext, pair_line, read_pairs, write_lines
 from tests.support.command import run
-from tests.support.tiny_corpus import linked_rows, write_jsonl
+from tests.support.tiny.corpus import linked_rows, write_jsonl
 
 PAIR = Pair(
     query="who wrote\u2028it?",

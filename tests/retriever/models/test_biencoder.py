@@ -31,8 +31,8 @@ from linkseek.retriever.models.locations import (
 )
 from linkseek.retriever.training.config import ModelSettings
 from linkseek.retriever.training.pair_models import open_model
-from tests.support.tiny_models import save_tiny
-from tests.support.tiny_training import WORDS, save_normalized, save_static
+from tests.support.tiny.models import save_tiny
+from tests.support.tiny.training import WORDS, save_normalized, save_static
 
 LONG = "The river flows through the valley and reaches the sea. " * 80
 TEXTS = [

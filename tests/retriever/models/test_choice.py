@@ -10,8 +10,8 @@ from linkseek.indexer.program.defaults import DEFAULT_ENCODER, MULTILINGUAL
 from linkseek.retriever.models import biencoder
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.models.locations import STATIC_ENCODER
-from tests.support.tiny_corpus import write_jsonl
-from tests.support.tiny_training import save_static
+from tests.support.tiny.corpus import write_jsonl
+from tests.support.tiny.training import save_static
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.commands.distill import main, random_vectors, rotated, token_shares
 from linkseek.retriever.models.biencoder import open_biencoder
-from tests.support.tiny_corpus import write_jsonl
-from tests.support.tiny_models import WORDS, save_tiny
+from tests.support.tiny.corpus import write_jsonl
+from tests.support.tiny.models import WORDS, save_tiny
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from linkseek.retriever.models.engine import Opened, torch_forward
 from linkseek.retriever.models.facts import padded
 from linkseek.retriever.models.locations import find_model
 from tests.support.command import python
-from tests.support.tiny_models import BACK_TO_BACK, save, save_tiny
+from tests.support.tiny.models import BACK_TO_BACK, save, save_tiny
 
 DRAW = random.Random(0)
 TEXTS = [" ".join(DRAW.choices(ascii_lowercase, k=n)) for n in range(60)]

@@ -37,7 +37,7 @@ from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
 from linkseek.retriever.models.checks.families import ALLOWED, Way, way_of
 from linkseek.retriever.models.late import LateEncoder, open_late
 from linkseek.retriever.models.sparse import open_sparse
-from tests.support.tiny_models import save
+from tests.support.tiny.models import save
 
 WORDS = 60
 LENGTHS = (1, 50, 3, 30, 80)  # the last is longer than the model reads

@@ -17,8 +17,8 @@ from linkseek.retriever.training.checkpoints import State
 from linkseek.retriever.training.config import ModelSettings
 from linkseek.retriever.training.loop import _check_gradient
 from linkseek.retriever.training.pair_models import open_model
-from tests.support.small_index import WordEncoder
-from tests.support.tiny_models import save_tiny
+from tests.support.tiny.index import WordEncoder
+from tests.support.tiny.models import save_tiny
 
 TEXTS = ["a", "b c " * 40, "d e f g", "z y x 1 2 3 " * 9]
 

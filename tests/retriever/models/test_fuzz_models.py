@@ -30,7 +30,7 @@ from linkseek.retriever.models.facts import open_tokenizer
 from linkseek.retriever.models.library import load_library_model, max_tokens, model_facts
 from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES
 from tests.support.fuzzing import altered, examples
-from tests.support.tiny_models import save_model2vec, save_tiny, save_tiny_reranker
+from tests.support.tiny.models import save_model2vec, save_tiny, save_tiny_reranker
 
 STATIC = replace(BI_ENCODER, word="static encoder")
 SAVE = {

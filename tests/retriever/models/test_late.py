@@ -17,8 +17,8 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.artifacts import write_json
 from linkseek.retriever.models.late import late_library_model, open_late, save_head, with_layer
 from linkseek.retriever.models.locations import check_is_here
-from tests.support.tiny_models import save_tiny
-from tests.support.tiny_training import VOCABULARY, save_tokenizer
+from tests.support.tiny.models import save_tiny
+from tests.support.tiny.training import VOCABULARY, save_tokenizer
 
 TEXTS = ["bam bem , bim", "bom bum bam .", "bim"]
 METADATA = {"query_maxlen": 12, "doc_maxlen": 24, "query_token_id": "bum", "doc_token_id": "bom"}

@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModel
 
 from linkseek.retriever.models.backends import layers
 from linkseek.retriever.models.torch_modes import QuickOnCpu, dropout_mask
-from tests.support.tiny_models import BACK_TO_BACK, attend_alone
+from tests.support.tiny.models import BACK_TO_BACK, attend_alone
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

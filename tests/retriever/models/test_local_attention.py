@@ -16,7 +16,7 @@ from linkseek.indexer.encoding.batches import encode_texts, token_batches
 from linkseek.indexer.machine.devices import usable_cores
 from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
 from linkseek.retriever.models.torch_modes import SeeingRows, seeing
-from tests.support.tiny_models import save
+from tests.support.tiny.models import save
 
 WIDTH = 64
 KINDS = {

@@ -12,7 +12,7 @@ from linkseek.reranker.models.bases import open_start
 from linkseek.retriever.models import locations
 from linkseek.retriever.models.bases import open_base
 from linkseek.retriever.models.locations import find_base
-from tests.support.tiny_training import save_bert
+from tests.support.tiny.training import save_bert
 
 
 @pytest.fixture

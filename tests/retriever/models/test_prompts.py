@@ -13,8 +13,8 @@ from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.models.prompts import prompts_for, recorded_prompt
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Dense
-from tests.support.tiny_corpus import linked_rows, write_jsonl
-from tests.support.tiny_models import save_tiny
+from tests.support.tiny.corpus import linked_rows, write_jsonl
+from tests.support.tiny.models import save_tiny
 
 REPRESENT = "Represent this sentence for searching relevant passages: "
 

@@ -19,7 +19,7 @@ from sentence_transformers.sparse_encoder.modules import (
 from linkseek.indexer.encoding.impacts import impact_codes, terms_and_impacts
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.models.sparse import open_sparse
-from tests.support.tiny_models import save, save_masked
+from tests.support.tiny.models import save, save_masked
 
 TEXTS = ["bam bem: bim", "bom bum bam 7", "bim", "abcd efgh " * 30]
 

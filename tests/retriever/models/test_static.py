@@ -21,8 +21,8 @@ from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Dense as DenseSearch
 from tests.support.command import python
-from tests.support.tiny_corpus import write_jsonl
-from tests.support.tiny_models import save, save_model2vec, save_tiny
+from tests.support.tiny.corpus import write_jsonl
+from tests.support.tiny.models import save, save_model2vec, save_tiny
 
 TEXTS = ["", " ", "a b", "The sea. " * 400, "东京 naïve", *(f"tower {n} " * n for n in range(20))]
 

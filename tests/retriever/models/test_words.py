@@ -11,7 +11,7 @@ from tokenizers import AddedToken, Tokenizer
 
 from linkseek.retriever.models.backends.static_engine import without_special_tokens
 from linkseek.retriever.models.words import WordTokenizer
-from tests.support.tiny_training import VOCABULARY, save_tokenizer
+from tests.support.tiny.training import VOCABULARY, save_tokenizer
 
 TEXTS = [
     "",

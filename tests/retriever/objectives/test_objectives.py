@@ -15,7 +15,7 @@ from linkseek.retriever.mining.objective import Statistics
 from linkseek.retriever.mining.pairs import Pair, read_pairs, write_lines
 from linkseek.retriever.objectives.registry import PAIRS
 from linkseek.testing import check_pairs
-from tests.support.linked_corpus import document, make_index, sentences
+from tests.support.tiny.linked import document, make_index, sentences
 
 
 def mined(index: OpenIndex, name: str, seed: int = 1, **settings: Any) -> list[Pair]:

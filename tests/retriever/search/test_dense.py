@@ -13,7 +13,7 @@ from linkseek.indexer.program.errors import DamagedIndexError, MismatchError, Us
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.searchers import Dense
 from tests.support.accepted import manifest_bytes
-from tests.support.fake_encoder import FakeEncoder
+from tests.support.tiny.encoder import FakeEncoder
 
 QUERIES = [Query("a", "word3 word7"), Query("b", "Title 9"), Query("c", "")]
 

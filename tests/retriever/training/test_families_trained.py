@@ -30,8 +30,8 @@ from linkseek.retriever.training.losses.in_batch_loss import PairLoss
 from linkseek.retriever.training.pair_models import LatePairModel, PairModel, pair_model
 from linkseek.retriever.training.samples.pair_inputs import PairCollator
 from linkseek.retriever.training.samples.sample_table import Sample
-from tests.support.tiny_models import save_masked, save_tiny, save_tiny_reranker
-from tests.support.tiny_runs import TRAININGS
+from tests.support.tiny.models import save_masked, save_tiny, save_tiny_reranker
+from tests.support.tiny.runs import TRAININGS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 PAIRS = [("who is bam", "bam: bim", "dem dom"), ("7 kut", "kit, 7 kot", "a"), ("e", "e f g h i", "kot 9")]

@@ -14,8 +14,8 @@ from linkseek.retriever.models.bases import open_base
 from linkseek.retriever.training.log import read_log
 from linkseek.retriever.training.masked_training import MaskedBert, Masker
 from linkseek.retriever.training.samples.sample_table import Sample
-from tests.support.tiny_runs import undisturbed
-from tests.support.tiny_training import VOCABULARY, save_tokenizer
+from tests.support.tiny.runs import undisturbed
+from tests.support.tiny.training import VOCABULARY, save_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

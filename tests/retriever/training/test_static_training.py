@@ -19,8 +19,8 @@ from linkseek.retriever.training.optimizers import RowAdam, TokenVectors, clip_g
 from linkseek.retriever.training.pair_models import PairModel, pair_model
 from linkseek.retriever.training.samples.pair_inputs import PairCollator
 from linkseek.retriever.training.samples.sample_table import open_pairs
-from tests.support.tiny_runs import TRAININGS
-from tests.support.tiny_training import pair_rows, save_normalized, write_pairs
+from tests.support.tiny.runs import TRAININGS
+from tests.support.tiny.training import pair_rows, save_normalized, write_pairs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

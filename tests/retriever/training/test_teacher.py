@@ -25,9 +25,9 @@ from linkseek.retriever.training.losses.teacher import (
     teacher_vectors,
 )
 from linkseek.retriever.training.samples.pair_inputs import context_keys, key_of
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.tiny_corpus import write_jsonl
-from tests.support.tiny_training import pair_rows, save_normalized, save_static, write_pairs
+from tests.support.tiny.corpus import write_jsonl
+from tests.support.tiny.encoder import FakeEncoder
+from tests.support.tiny.training import pair_rows, save_normalized, save_static, write_pairs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

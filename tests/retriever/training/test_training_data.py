@@ -23,7 +23,7 @@ from linkseek.retriever.training.samples.sample_table import (
     SampleTable,
     open_pairs,
 )
-from tests.support.tiny_training import pair_rows, write_pairs
+from tests.support.tiny.training import pair_rows, write_pairs
 
 # --- settings ------------------------------------------------------------------------------------
 

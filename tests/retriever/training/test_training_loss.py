@@ -27,7 +27,7 @@ from linkseek.retriever.training.pair_models import PairModel
 from linkseek.retriever.training.pair_training import AverageRank, gold_ranks
 from linkseek.retriever.training.samples.pair_inputs import PairCollator, document_of, passage_keys
 from linkseek.retriever.training.samples.sample_table import Sample
-from tests.support.tiny_training import save_bert, save_normalized
+from tests.support.tiny.training import save_bert, save_normalized
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -20,9 +20,9 @@ from linkseek.retriever.training.log import read_log, remove_after
 from linkseek.retriever.training.losses.in_batch_loss import PairLoss
 from linkseek.retriever.training.pair_models import open_model
 from tests.support.command import assert_same_run, run_forked
-from tests.support.tiny_runs import LORA, TRAININGS
-from tests.support.tiny_runs import undisturbed as complete
-from tests.support.tiny_training import pair_rows, write_pairs
+from tests.support.tiny.runs import LORA, TRAININGS
+from tests.support.tiny.runs import undisturbed as complete
+from tests.support.tiny.training import pair_rows, write_pairs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

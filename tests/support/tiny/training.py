@@ -18,8 +18,8 @@ from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line
 from linkseek.retriever.mining.pairs import write_lines
-from tests.support.tiny_corpus import write_jsonl
-from tests.support.tiny_models import save
+from tests.support.tiny.corpus import write_jsonl
+from tests.support.tiny.models import save
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgkl" for b in "aeiou" for c in "mnrst"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

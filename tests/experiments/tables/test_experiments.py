@@ -27,8 +27,8 @@ from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.store.manifest_files import Parts
 from linkseek.retriever.ranking import Query
 from tests.support.command import ROOT, run
-from tests.support.manifests_made import vectors_part
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny.corpus import write_jsonl
+from tests.support.tiny.manifests import vectors_part
 
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
 # Questions asked on another corpus than their own, or indexes without vectors.

@@ -12,7 +12,7 @@ from experiments.studies import overlap as script
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.retriever.ranking import Query
 from tests.support.results_records import RESULTS
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny.corpus import write_jsonl
 
 
 @pytest.mark.parametrize(

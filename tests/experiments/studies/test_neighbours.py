@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from experiments.studies import neighbours as script
-from tests.experiments.test_links_field import ROWS
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.small_index import built
+from tests.experiments.studies.test_links_field import ROWS
+from tests.support.tiny.encoder import FakeEncoder
+from tests.support.tiny.index import built
 
 
 def test_the_table(tmp_path, monkeypatch, capsys):

@@ -12,8 +12,8 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.search.lucene_index import LuceneIndex
 from linkseek.indexer.search.lucene_writer import build_lucene
 from linkseek.retriever.ranking import Query, Ranking
-from tests.support.linked_corpus import document
-from tests.support.small_index import built
+from tests.support.tiny.index import built
+from tests.support.tiny.linked import document
 
 ROWS = [
     document("Paris", "The river [Seine] flows here. A [muddy water|Seine] it is. The [Seine]."),

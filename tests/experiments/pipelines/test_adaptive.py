@@ -18,7 +18,7 @@ from linkseek.retriever.search.searchers import Bm25
 from linkseek.testing import check_pipeline
 from tests.app.conftest import built_index, make_pipelines  # noqa: F401 - fixtures
 from tests.reranker.test_reranking import Numbers, numbered, queries, ranked
-from tests.support.linked_corpus import document, make_index
+from tests.support.tiny.linked import document, make_index
 
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 

@@ -8,7 +8,7 @@ import pytest
 from linkseek.indexer.documents import Document, Link
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.formats import open_reader
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny.corpus import write_jsonl
 
 FOLDER = "enwiki-20171001-pages-meta-current-withlinks-abstracts"
 ARTICLES = [

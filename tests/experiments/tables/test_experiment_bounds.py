@@ -14,7 +14,7 @@ from experiments.tables.steps import STEP_COMMANDS
 from linkseek.__main__ import ALL
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.settings import toml_value
-from tests.experiments.test_experiment_steps import TOML, commands, steps_of  # noqa: F401
+from tests.experiments.tables.test_experiment_steps import TOML, commands, steps_of  # noqa: F401
 
 
 @pytest.mark.parametrize("name", ["../../../escaped", "/abs/x", ". ../x", "..", "a/b", "CON", "x" * 300])

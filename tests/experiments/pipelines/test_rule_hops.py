@@ -16,7 +16,7 @@ from linkseek.retriever.ranking import Query, Step
 from linkseek.testing import check_pipeline
 from tests.app.pipelines.test_hop_pipelines import corpus
 from tests.retriever.learned.test_hops import QUERIES, dense, index, similarity  # noqa: F401 - fixtures
-from tests.support.small_index import WordEncoder, built
+from tests.support.tiny.index import WordEncoder, built
 
 TABLES = """
 [hop]

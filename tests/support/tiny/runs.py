@@ -16,9 +16,9 @@ import torch
 from transformers import BertForMaskedLM
 
 from tests.support.command import train_here
-from tests.support.small_index import built
-from tests.support.tiny_corpus import linked_rows
-from tests.support.tiny_training import (
+from tests.support.tiny.corpus import linked_rows
+from tests.support.tiny.index import built
+from tests.support.tiny.training import (
     bert_config,
     pair_rows,
     save_bert,

@@ -14,8 +14,8 @@ from linkseek.retriever.links.topology import Topology
 from linkseek.retriever.mining.miner import Miner
 from linkseek.retriever.mining.objective import Objective
 from linkseek.retriever.mining.pairs import write_lines
-from tests.support.small_index import built
-from tests.support.tiny_corpus import linked_rows
+from tests.support.tiny.corpus import linked_rows
+from tests.support.tiny.index import built
 
 
 def build_linked(index: Path, rows, words=20) -> OpenIndex:

@@ -11,8 +11,8 @@ from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.reranker.pair_texts import PairFormat
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny.corpus import write_jsonl
+from tests.support.tiny.encoder import FakeEncoder
 
 HOSTILE_TITLE = "<script>alert(1)</script> [title](javascript:alert(2)) :red[title] $x^2$"
 HOSTILE_TEXT = (

@@ -1,0 +1,1 @@
+"""Corpora, graphs, models, indexes and trainings of a few words."""
