@@ -85,6 +85,7 @@ def all_commands() -> dict[str, Path]:
 
 
 ALL_COMMANDS = all_commands()
+assert len(ALL_COMMANDS) >= 60
 
 
 def run_python(words: list[str], cwd: Path) -> Done:
