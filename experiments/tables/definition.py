@@ -99,6 +99,17 @@ class OwnTestSet(Settings):
         return test_set.load(places(data))
 
 
+class TrainingFiles(Settings):
+    """Questions that models have read, and their judgements: names of files in the folder of --data.
+
+    first: only so many of the questions were read.
+    """
+
+    queries: str
+    qrels: str = ""
+    first: Annotated[int, Field(ge=1)] | None = None
+
+
 class Column(Settings):
     """One test set, or a group of its questions, with the measures of its column."""
 
@@ -161,9 +172,9 @@ class Experiment(Settings):
     seeds: list[int] = Field([1], min_length=1, max_length=1000)
     baseline: str = ""
     test_sets: dict[str, OwnTestSet] = Field(default={})
-    training: dict[str, list[str]] = Field(default={})
-    """of a test set, the files in the folder of --data with the questions that its rows' models have read: it
-    has the groups "answer known" and "answer not known" then"""
+    training: dict[str, list[TrainingFiles]] = Field(default={})
+    """of a test set, what its rows' models have read: then it has the groups "answer known" and "answer not
+    known", of a set without answers "read" and "not read", of its questions"""
     columns: Annotated[list[Column], Field(min_length=1)]
     rows: Annotated[list[Row], Field(min_length=1)]
     words: dict[str, Words] = Field(default={})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import pytest
 from experiments.tables import records
 from experiments.tables.cells import CellRun, mean_and_interval, row_differences, run_experiment
 from experiments.tables.command import main
-from experiments.tables.definition import Column, Experiment, ExperimentTable, read_experiment
+from experiments.tables.definition import Column, Experiment, ExperimentTable, TrainingFiles, read_experiment
 from experiments.tables.document import console_table, reasons, table_document
-from experiments.tables.groups import KNOWN, NOT_KNOWN, with_known_answers
+from experiments.tables.groups import KNOWN, NOT_KNOWN, NOT_READ, READ, with_known_answers
 from experiments.tables.markdown import markdown_page
 from experiments.tables.trainings import estimate
 from linkseek.app.evaluation.measures import parse_measure
@@ -33,9 +34,9 @@ from tests.support.tiny.manifests import vectors_part
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
 # Questions asked on another corpus than their own, or indexes without vectors.
 OWN = {
-    *"answers best hlp-bert hlp-gpu hlp-minilm hlp-static hlp-static-random hops known languages".split(),
-    *"late learned own rerankers rerankers-gpu shelf together true-anchors true-anchors-static".split(),
-    *"wikispeedia windows".split(),
+    *"answers best claims hlp-bert hlp-gpu hlp-minilm hlp-static hlp-static-random hops known".split(),
+    *"late languages own rerankers rerankers-gpu shelf together true-anchors true-anchors-static".split(),
+    *"learned untouched untouched-best untouched-objectives wikispeedia windows".split(),
 }
 
 TOML = """
@@ -163,14 +164,19 @@ def test_a_record_is_made_by_committed_code(monkeypatch):
         main(["hlp-1", "--record"])
 
 
-def test_questions_whose_answer_was_read_are_a_group(tmp_path):
-    rows = [{"text": "what flows through Paris", "answers": ["the Seine"]}]
-    write_jsonl(tmp_path / "read.jsonl", rows)
-    found = with_known_answers(RIVERS, ["read.jsonl"], tmp_path)
+def test_questions_that_training_helps_to_answer_are_a_group(tmp_path):
+    rows = [{"text": "what flows through Paris", "answers": ["the Seine"]}, {"text": "visitors and gravel"}]
+    (tmp_path / "qrels.txt").write_text("0 0 Paris 1\n0 0 Naples 0\n")
+    read = {"queries": write_jsonl(tmp_path / "read.jsonl", rows).name, "qrels": "qrels.txt"}
+    files, first = TrainingFiles(**read), TrainingFiles(**read, first=1)
+    found = with_known_answers(RIVERS, [files], tmp_path)
     assert found.groups == {"long": ("q2",), KNOWN: ("q1",), NOT_KNOWN: ("q2", "q3")}
     assert with_known_answers(RIVERS, [], None) is RIVERS
     with pytest.raises(InputError, match="--data"):
-        with_known_answers(RIVERS, ["read.jsonl"], None)
+        with_known_answers(RIVERS, [files], None)
+    judged = replace(RIVERS, queries=[Query(query.id, query.text) for query in RIVERS.queries])
+    read = [with_known_answers(judged, [some], tmp_path).groups[READ] for some in (files, first)]
+    assert read == [("q1", "q3"), ("q1",)]
 
 
 def markdown_of(table: ExperimentTable) -> str:
@@ -516,7 +522,7 @@ def test_the_file_is_whole(path: Path) -> None:
                     assert path.stem == "own" or source_exists(experiment, column)  # a template
                     continue
                 test_set = all_test_sets()[column.test_set]
-                split = (KNOWN, NOT_KNOWN) if column.test_set in experiment.training else ()
+                split = (KNOWN, NOT_KNOWN, READ, NOT_READ) if column.test_set in experiment.training else ()
                 assert not column.group or column.group in (*test_set.groups, *split)
                 assert all(m.cutoff is None or m.cutoff <= experiment.depth
                            for m in map(parse_measure, column.measures))  # fmt: skip
