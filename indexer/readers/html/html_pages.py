@@ -39,6 +39,7 @@ from linkseek.indexer.readers.html.html_text import (
     MAIN,
     count_links,
     heading_text,
+    is_named_by_heading,
     is_template,
     parse_html,
     render,
@@ -156,7 +157,7 @@ def _read(tree: LexborHTMLParser, address: "_Address") -> tuple[str, Layout]:
     """Title and text of a page. A page of navigation alone has that as its text."""
     layout = Layout()
     for selector, everything in [*((selector, False) for selector in MAIN), ("body", True)]:
-        if (main := _only(tree, selector)) is None:
+        if (main := _only(tree, selector)) is None or (selector == "#content" and is_named_by_heading(main)):
             continue
         dropped = without(main, everything=everything)
         title = _title(tree, main, dropped)

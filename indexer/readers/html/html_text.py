@@ -145,12 +145,36 @@ def parse_html(source: str) -> LexborHTMLParser:
 
 
 _INVISIBLE = ", ".join(_DATA["dropped"]["invisible"])
+_IDS = ", ".join(_DATA["dropped"].pop("ids"))
 _DROPPED = ", ".join(chain(*_DATA["dropped"].values()))
+_MARKS = ".headerlink, .permalink, .hash-link, a.anchor"
+_NO_LETTER = re.compile(r"[\W\d_]+")
 
 
 def without(root: LexborNode, *, everything: bool) -> frozenset[int]:
     """The `mem_id` of each element to drop below `root`; with `everything`, only of invisible ones."""
-    return frozenset(node.mem_id for node in root.css(_INVISIBLE if everything else _DROPPED))
+    dropped = {node.mem_id for node in root.css(_INVISIBLE if everything else _DROPPED)}
+    whole = set() if everything else {node.mem_id for node in root.css(_MARKS) if _is_whole(node)}
+    others = [] if everything else root.css(_IDS)
+    return frozenset(dropped - whole | {node.mem_id for node in others if not is_named_by_heading(node)})
+
+
+def is_named_by_heading(node: LexborNode) -> bool:
+    """Whether an element is a heading, or a section, whose id is made of the heading's words."""
+    attributes = node.attrs
+    heading = node if node.tag in HEADINGS else node.css_first("h1, h2, h3, h4, h5, h6")
+    if heading is None or not (
+        node.tag in (*HEADINGS, "section") or "section" in (attributes.get("class") or "").split()
+    ):
+        return False
+    words, named = (_NO_LETTER.sub("", text or "").casefold() for text in (heading.text(), attributes["id"]))
+    return words == named
+
+
+def _is_whole(link: LexborNode) -> bool:
+    """Whether a link to a heading or term is all of its words (mandoc, blogs), not a mark after them."""
+    text = link.text().strip()
+    return link.parent is not None and any(map(str.isalnum, text)) and text == link.parent.text().strip()
 
 
 _LINKS = "a[href], area[href]"
@@ -161,7 +185,8 @@ _NOTE = (
 )
 _LABELS = (
     f"[class*='tab'] > label, {_NOTE} > :is(h2, h3, h4, h5, h6), "
-    f"{_NOTE} :is(.title, [class*='head']) > :is(h2, h3, h4, h5, h6)"
+    f"{_NOTE} :is(.title, [class*='head']) > :is(h2, h3, h4, h5, h6), "
+    ".titlepage :is(h2, h3, h4, h5):is(.author, .subtitle, .editor, .corpauthor), .ltx_note_content"
 )
 """Names of tabs, notes and figures, which are lines of text."""
 

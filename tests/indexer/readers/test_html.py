@@ -132,6 +132,8 @@ def test_a_page_of_sphinx(tmp_path: Path) -> None:
          "10⁻⁶ 1/2x1²"),
         ("<div class='note note-tip'><div><div class=title><h2>a</h2></div>b</div></div>", "a\n\nb"),
         ("<div class=alert><h4>a</h4>b</div><section class=callout-note><h4>c</h4>d", "a\nb\n\nc\nd"),
+        ("<pre><a data-nosnippet>1</a>a</pre>b<i class=ltx_note_content><u class=ltx_tag_note>1</u>c", "a\n\nb\nc"),
+        ("<div><header class=admonition-header>a</header>b</div>", "a\n\nb"),
         ("a<img alt='no' src=x>b", "ab"),
         ("a<!-- no --><script>no()</script><style>no</style><noscript>no</noscript>b", "ab"),
         ("<template>no</template><svg><text>no</text></svg>b", "b"),
@@ -256,12 +258,18 @@ def test_the_index_of_terms_of_sphinx_is_left_out(tmp_path: Path) -> None:
         ("<h1>A<a class=headerlink href=#a>¶</a></h1>x<h1>B</h1>y", "A", ["B"]),
         ("<title>A</title><h1>A</h1>x<h3>A</h3>y", "A", ["A"]),
         ("<title>A</title><h1>A</h1>x<div class=tip><h3>Tip</h3>y</div>", "A", []),
+        ("<title>A</title><main><h1>A</h1><section id=header><h2>Header</h2>x</section>", "A", ["Header"]),
+        ("<title>A</title><h1>A</h1>x<h2 id=toc-1>1 TOC</h2>y<h2 id=content>Content</h2>z<section id=nav>no",
+         "A", ["1 TOC", "Content"]),
+        ("<title>A</title><h2><a class=permalink href='#B'>B</a></h2>x<h2>C<a class=permalink>no</a></h2>y",
+         "A", ["B", "C"]),
+        ("<title>A</title><div class=titlepage><h2>B</h2><h3 class=author>x</h3></div>", "A", ["B"]),
         ("<title> A\n b </title>x", "A b", []),
         ("<p>x", "page", []),
         ("<title>A</title><h2></h2><h2>¶</h2>x", "A", ["¶"]),
         ("<svg><title>no</title></svg><p>x", "page", []),
     ],
-)
+)  # fmt: skip
 def test_title(page: str, title: str, headings: list[str], tmp_path: Path) -> None:
     found = document(tmp_path, page)
     assert found.title == title
