@@ -211,7 +211,7 @@ class _Flag:
             return same | {"action": "store_const", "const": not self.field.default}
         if self.is_word:
             return same | {"metavar": place.upper(), "nargs": "*" if self.is_list else "?"}
-        several = {"nargs": "+", "action": "extend"} if self.is_list else {}
+        several = {"nargs": "+", "action": "extend"} if self.is_list else {"action": _Once}
         return same | {"metavar": self._metavar()} | several
 
     def value(self, read: Any) -> Any:
@@ -262,6 +262,15 @@ def _flags(model: type[Settings], tables: tuple[str, ...] = ()) -> dict[str, _Fl
     return flags
 
 
+class _Once(argparse.Action):
+    """Stores the value of an option that takes one, and refuses a second one."""
+
+    def __call__(self, parser: Any, namespace: Any, value: Any, option: str | None = None) -> None:
+        if hasattr(namespace, self.dest):
+            raise UsageError(f"{option} is given twice, and takes one value")
+        setattr(namespace, self.dest, value)
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(message.removeprefix("argument "), f"See {self.prog} --help.")
@@ -297,7 +306,7 @@ def _given(flags: Mapping[str, _Flag], argv: Sequence[str], program: str, model:
         words = _before_words(flags, words)
     values, others = parser.parse_known_args(words)
     if others:
-        parser.error(_unknown(flags, model, *others))
+        parser.error(_unknown(flags, model, words, *others))
     given: Values = {}
     for place, each in {".".join(each.place): each for each in flags.values()}.items():
         if place in values:
@@ -322,7 +331,9 @@ def _before_words(flags: Mapping[str, _Flag], argv: Sequence[str]) -> list[str]:
     return out + rest
 
 
-def _unknown(flags: Mapping[str, _Flag], model: type[Settings], word: str, *more: str) -> str:
+def _unknown(
+    flags: Mapping[str, _Flag], model: type[Settings], argv: Sequence[str], word: str, *more: str
+) -> str:
     """The fault of words that a command does not know, and a suggestion."""
     if word.startswith("-"):
         name = word.partition("=")[0]
@@ -331,8 +342,12 @@ def _unknown(flags: Mapping[str, _Flag], model: type[Settings], word: str, *more
         return f"unknown option {name}. {nearest(name, flags)}"
     if more and f"--{word}" in flags:
         return f"{word}: an option begins with --. Did you mean --{word} {more[0]}?"
+    before = argv[max(argv.index(word) - 2, 0)]
+    if before in flags and not flags[before].is_switch and not flags[before].is_list:
+        return f"{word}: a second value of {before}, which takes one. Quote a path with spaces."
     own = [name for name, each in flags.items() if each.place[-1] in model.__annotations__]
-    paths = [name for name in own if Path in flags[name].types]
+    inherited = ["--index"] if "--index" in flags and "--index" not in own else []
+    paths = [name for name in inherited + own if Path in flags[name].types and name not in argv]
     meant = (
         f" Did you mean {paths[0]} {word}?" if paths and not any(e.is_word for e in flags.values()) else ""
     )

@@ -26,7 +26,7 @@ def run(built_index, word_encoder, capsysbinary):
     """Run the command on the small index; its standard output."""
 
     def run(*arguments, index=built_index):
-        command.main(["--index", str(index), *arguments])
+        command.main([*arguments, *([] if "--index" in arguments else ["--index", str(index)])])
         return capsysbinary.readouterr().out.decode()
 
     return run

@@ -268,8 +268,9 @@ def test_an_index_without_vectors(tmp_path, index):
     ],
 )
 def test_options_that_do_not_fit(index, more, message):
+    usual = options(index)
     with pytest.raises(UsageError, match=message):
-        main(options(index, *more))
+        main([*usual[: len(usual) - 2 * ("--output" in more)], *more])
 
 
 def test_questions_without_a_relevant_candidate(index, tmp_path):
