@@ -31,6 +31,7 @@ from linkseek.indexer.partition_actors import searched_on_ray
 from linkseek.indexer.program.errors import UsageError, log_line
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.text import counted, printable
+from linkseek.indexer.store.manifest_files import is_index
 from linkseek.indexer.store.outputs import check_replaceable, write_output
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.search.explanation import Explanation, explanation_lines
@@ -84,6 +85,8 @@ class SearchOptions(Options):
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(SearchOptions, argv, PROGRAM)
+    if options.question and "index" not in options.model_fields_set and is_index(Path(options.question[0])):
+        raise UsageError(f"{options.question[0]} is an index", f"Did you mean --index {options.question[0]}?")
     index = OpenIndex.open(options.index)
     if options.pipelines:
         print("\n".join(Pipelines(index, options.pipelines_file).available()))

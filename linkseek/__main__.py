@@ -72,6 +72,15 @@ COMMANDS = {
 LABORATORY = ("experiment", "pack", "sweep")
 """Commands of the laboratory, which is not part of the package."""
 
+_OTHER_WORDS = {
+    **dict.fromkeys(("index", "ingest", "create", "install"), "build"),
+    **dict.fromkeys(("query", "ask", "find"), "search"),
+    **dict.fromkeys(("add", "delete", "remove", "upgrade", "refresh"), "update"),
+    **dict.fromkeys(("ui", "web", "gui"), "app"),
+    **dict.fromkeys(("server", "api"), "serve"),
+}
+"""What people call commands."""
+
 ALL = {word: command for group in COMMANDS.values() for word, command in group.items()}
 
 
@@ -105,6 +114,8 @@ def main(argv: Sequence[str]) -> None:
         hint = nearest(word, known)
         if hint.startswith("Known"):
             hint = "linkseek --help lists the commands."
+        if word in _OTHER_WORDS:
+            hint = f"Did you mean {_OTHER_WORDS[word]}?"
         if word in LABORATORY:
             hint = "It is in the checkout: python -m experiments --help"
         raise UsageError(f"no {kind} {word}", hint)

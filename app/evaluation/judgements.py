@@ -111,8 +111,8 @@ class JudgedNumbers:
             few = self._index.passages.ids(np.arange(min(3, len(self._index.passages))))
             raise InputError(
                 f"{nothing} (the file has {first_ids(ids)}; the index has {first_ids(few)})",
-                "Give the file that belongs to this index. White space and % in ids must be "
-                "percent-encoded (%20, %25).",
+                "Give what belongs to this index. In files, white space and % in ids are percent-encoded "
+                "(%20, %25).",
             )
         for id_ in unknown:
             self._unknown.setdefault(id_, FIRST_UNKNOWN + len(self._unknown))

@@ -194,7 +194,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     places = [".".join(map(str, error["loc"][1:]))[:200] or "the body" for error in errors]
     needs = (_NEEDS.get(error["type"], error["msg"]) for error in errors)
     text = "; ".join(f"{place}: {need}" for place, need in zip(places, needs, strict=True))
-    return answer("invalid", text.encode("utf-8", "replace").decode())
+    return answer("invalid", text)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

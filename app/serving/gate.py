@@ -19,7 +19,6 @@ from functools import partial
 from http import HTTPStatus
 from itertools import islice
 from typing import Annotated, Any, NotRequired
-from urllib.parse import urlsplit
 
 import orjson
 from pydantic import Field
@@ -82,7 +81,7 @@ def problem(path: str, code: str, text: str, headers: dict[str, str] | None = No
     status, more = CODES[code], {}
     if path.startswith("/v1/"):
         status, more = 400 if code in ("invalid", "unknown_index") else status, {"error": text}
-    title = HTTPStatus(status).phrase
+    title, text = HTTPStatus(status).phrase, text.encode("utf-8", "replace").decode()
     content = {"type": "about:blank", "title": title, "status": status, "detail": text, "code": code} | more
     return Response(orjson.dumps(content), status, headers, "application/problem+json")
 
@@ -198,7 +197,8 @@ class Gate:
         given = dict(headers).get(b"x-forwarded-prefix", b"").decode("latin-1").rstrip("/")
         root = given if given and ROOT_PATH.fullmatch(given) else self._options.root_path
         if path.startswith(("http://", "https://")):
-            host, path = urlsplit(path).netloc, "/" + path.split("/", 3)[3] if path.count("/") > 2 else "/"
+            host, *rest = path.split("/", 3)[2:]
+            path = f"/{''.join(rest)}"
             headers = [(b"host", host.encode()), *(pair for pair in headers if pair[0] != b"host")]
         if path.startswith(f"{root}/"):
             path = path.removeprefix(root)
@@ -293,7 +293,7 @@ class Gate:
             if not message.get("more_body"):
                 break
         body = b"".join(parts)
-        if sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES:
+        if _values(body) > _MAX_VALUES and _values(_STRING.sub(b"", body)) > _MAX_VALUES:
             raise _RefusedRequestError(
                 "too_large", f"The body has more than {_MAX_VALUES:,} values. Send several requests."
             )
@@ -302,6 +302,11 @@ class Gate:
             if sum(map(bool, (found[1] for found in strings))) > _MAX_KEYS:
                 raise _RefusedRequestError("too_large", f"The body has more than {_MAX_KEYS} keys.")
         return body
+
+
+def _values(body: bytes) -> int:
+    """At least the number of values in JSON; marks within texts count, too."""
+    return sum(map(body.count, (b",", b"[", b"{")))
 
 
 def internal_error(id_: str) -> str:

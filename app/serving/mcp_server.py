@@ -53,7 +53,9 @@ class _Server(MCPServer[Any]):
         try:
             for known in await self.list_tools():
                 if known.name == name:
-                    check_names(arguments, known.input_schema.get("properties", {}))
+                    names = known.input_schema.get("properties", {})
+                    arguments = arguments if names else {}  # clients fill in something where there is nothing
+                    check_names(arguments, names)
             return await super().call_tool(name, arguments, context)
         except UsageError as error:
             raise _told(error) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hmac
 import ipaddress
 import re
@@ -166,10 +167,13 @@ def _read_tokens(path: Path) -> dict[bytes, str]:
         if not path.is_file():
             raise InputError(f"{path}: no such file", hint)
         with path.open("rb") as file:
-            lines = [line.split() for line in file.read(_MAX_TOKEN_FILE).splitlines() if line.strip()]
+            content = file.read(_MAX_TOKEN_FILE + 1).removeprefix(codecs.BOM_UTF8)
+        lines = [words for line in content.splitlines() if (words := line.split()) and words[0][:1] != b"#"]
     except OSError as error:
         raise_of_machine(error)
         raise InputError(f"{path}: {error.strerror}", hint) from None
+    if len(content) > _MAX_TOKEN_FILE:
+        raise InputError(f"{path}: larger than {_MAX_TOKEN_FILE:,} bytes", hint)
     words = [word for line in lines for word in line]
     if not lines or min(len(line[-1]) for line in lines) < _MIN_TOKEN or not all(map(bytes.isascii, words)):
         raise InputError(f"{path}: no token, or one that is too short or not ASCII", hint)

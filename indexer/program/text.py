@@ -133,7 +133,7 @@ def nearest(name: str, known: Iterable[str], about: Mapping[str, str] = MappingP
     if meant:
         return f"Did you mean {' or '.join(filter(None, (', '.join(meant[:-1]), meant[-1])))}?"
     more = f" and {len(known) - _LISTED:,} more" if len(known) > _LISTED else ""
-    return f"Known: {', '.join(known[:_LISTED])}{more}."
+    return f"Known: {', '.join(known[:_LISTED]) or 'none'}{more}."
 
 
 def _words(text: str) -> set[str]:

@@ -158,6 +158,11 @@ def test_errors(run, arguments, error, message, hint):
     assert hint in caught.value.hint
 
 
+def test_an_index_instead_of_a_question_is_told(built_index):
+    with pytest.raises(UsageError, match=f"Did you mean --index {built_index}?"):
+        command.main([str(built_index), "volcano"])
+
+
 def test_a_filter_that_keeps_nothing_is_told(built_index, capsys, monkeypatch):
     monkeypatch.setattr("linkseek.app.pipelines.filters.offered_conditions", lambda index: ["folder:guide"])
     command.main(["--index", str(built_index), "--pipeline", "bm25", "--only", "folder:guidee", "volcano"])

@@ -71,6 +71,18 @@ def without_front_matter(source: str) -> str:
     return _FENCED.sub("", source, count=1) if _FENCED.match(source) else source
 
 
+_RULES = {
+    first: [
+        (tag, pattern)
+        for tag, pattern in rules
+        if not (tag.endswith((":int", ":float")) or (tag.endswith(":bool") and first in "yYnNoO"))
+    ]
+    for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_LOADER = type("_Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": _RULES})
+"""As sites read YAML 1.2: `off` and `no` are words; numbers, such as 12:30 and 010, stay as written."""
+
+
 def read_yaml(written: str) -> dict[Any, Any] | None:
     """The values by name; None if it is not a mapping. Raises one of `ERRORS`."""
     if len(written) > _MAX_CHARACTERS:
@@ -79,7 +91,7 @@ def read_yaml(written: str) -> dict[Any, Any] | None:
     merges = "<<" in written or "merge" in written
     if merges and sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(written)) > _MAX_ALIASES:
         raise ValueError("too many aliases")
-    values = yaml.safe_load(written)
+    values = yaml.load(written, _LOADER)
     return (values or {}) if isinstance(values, dict | None) else None
 
 

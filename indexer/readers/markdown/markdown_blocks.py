@@ -28,12 +28,16 @@ _TAB = re.compile(r'^(\s*)={3}[!+]*[ \t]+"(.*)"[ \t]*$')
 _CONTAINER = re.compile(
     r"^(\s*):{3,}(?![ \t]+[\w-]+\.[\w.-]+[ \t]*$)[ \t]*(\{[^{}]*\}|[\w-]+)?[ \t]*(.*?)[ \t]*:*$"
 )
+_TITLED = re.compile(r"\.callout|#(?:thm|lem|cor|prp|cnj|def|exm|exr)-")  # by a heading, in Quarto
+_HEADING = re.compile(r"\s*#{1,6}\s+(.*)")
 _QUOTED = re.compile(r"^ {0,3}> ?")
 _DIRECTIVE = re.compile(r"\{([\w:.-]+)\}[ \t]*(.*)$")
 _OPTION = re.compile(r"^\s*:([\w-]+):(?:\s+(.*?))?\s*$")
 _SHOWN, _UNSHOWN, _CODE = (
     frozenset(DIALECTS["directives"][of].split()) for of in ("shown", "filled", "code")
 )
+_WHOLE = _UNSHOWN | _CODE | {"figure"}
+"""Directives whose content is no Markdown, or whose argument is no title, between colons as in a fence."""
 
 
 def shown_blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 0) -> list[str]:
@@ -66,7 +70,18 @@ def shown_blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 
             out += lines[at - 1 : end] if inner == quote else ["", *(f"> {one}" for one in inner), ""]
             at = end
         elif (match := _CONTAINER.match(line)) and (line.strip().strip(":") == "" or match[2]):
-            title = _title_of_container(match[2] or "", match[3])
+            name = match[2] or ""
+            if name.startswith("{") and name[1:-1] in _WHOLE:
+                end = _end_of_fence(lines, at, re.sub("[^:].*", "", line.strip()))
+                fence = _FENCE.match(f"{match[1]}~~~~{name} {match[3]}")
+                assert fence
+                out += _fence(fence, lines[at:end], [f"{match[1]}~~~~"], dialect, dropped, depth)
+                at = end + 1
+                continue
+            title = _title_of_container(name, match[3])
+            below = next((n for n in range(at, len(lines)) if lines[n].strip()), at)
+            if _TITLED.search(name) and below < len(lines) and (heading := _HEADING.match(lines[below])):
+                title, at = heading[1], below + 1
             options, at = _options(lines, at) if (match[2] or "").startswith("{") else ({}, at)
             out += ["", match[1] + _linked(title, options), ""]
         else:

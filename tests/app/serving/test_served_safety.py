@@ -77,7 +77,7 @@ def test_tokens_have_names_and_are_read_again(planets: Path, tmp_path: Path, cap
     file.write_text(TOKEN)
     with running(index=[planets], pipeline="bm25", token_file=file, log_file=tmp_path / "log") as client:
         assert asked(TOKEN) == 200
-        file.write_text("ci another-token-of-ours\n\na-third-token-of-ours\n")
+        file.write_text(f"\ufeff# old {TOKEN}\n#{TOKEN}\nci another-token-of-ours\n\na-third-token-of-ours\n")
         tokens = (TOKEN, "another-token-of-ours", "a-third-token-of-ours", "ci")
         assert [asked(token) for token in tokens] == [401, 200, 200, 401]
         for bad in ("short", "a b another-token-of-ours"):
@@ -186,7 +186,7 @@ def test_a_bad_body_gets_a_sentence(service: Client, body: bytes) -> None:
         ({"a\\" * n: '"' for n in range(600)}, 413),
         ({"a": {f'"{n}": ': [{"b": n}] for n in range(300)}}, 413),
         ({"a": ['"a": 1, '] * 600, "b": '\\":' * 600}, 200),
-        ({str(n): n for n in range(400)}, 200),
+        ({str(n): n for n in range(400)} | {"text": "a," * 60_000}, 200),
     ],
 )
 def test_a_body_has_few_keys(service: Client, keys: dict[str, object], status: int) -> None:
@@ -233,6 +233,7 @@ def test_programs_that_monitor_it_need_no_host(service: Client) -> None:
     [
         (b"http://localhost/search?q=planet", b"200"),
         (b"http://localhost", b"200"),
+        (b"http://[::1/search?q=planet", b"421"),
         (b"http://evil.example/search?q=planet", b"421"),
     ],
 )
@@ -325,6 +326,12 @@ def test_what_is_no_http_is_a_problem_like_others(service: Client, head: bytes) 
     first, _, body = raw(service, head).partition(b"\r\n\r\n")
     assert first.startswith(b"HTTP/1.1 400 ") and b"application/problem+json" in first
     assert orjson.loads(body)["code"] == "malformed"
+
+
+def test_half_a_character_as_a_field_is_unknown(service: Client) -> None:
+    body = b'{"questions": ["a"], "\\ud800": 1}'
+    answer = service.session.post(f"{service.url}/search", data=body, headers=JSON, timeout=30)
+    assert answer.status_code == 422
 
 
 def test_a_thousand_idle_connections_leave_room(service: Client) -> None:

@@ -83,6 +83,9 @@ DIALECTS = {
     "```{code-block} py\n:linenos:\nz\n```": (
         "T\n\nx = {y}\n\nz", []),
     ":::{tip}\n:class: y\nA [b](guide.md)\n:::": ("A b", ["guide.md"]),
+    "::::{code} py\n:::\n# [a](guide.md)\n::::\n:::{toctree}\nguide\n:::\n:::{figure} x.png\nb\n:::": (
+        ":::\n# [a](guide.md)\n\nb", []),
+    "::: {.callout-note}\n\n## Mind\na\n:::\n::: {#thm-a}\n# B\n:::": ("Mind\n\na\n\nB", []),
     # Obsidian, GitHub
     "Public %%my [[guide]] salary%%\n\n%%\nsecret [[guide]]\n%%\n\nEnd `100%% %%`.": ("Public\n\n"
     "End 100%% %%.", []),

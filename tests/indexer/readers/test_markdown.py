@@ -134,7 +134,7 @@ def test_text(source: str, expected: str, tmp_path: Path) -> None:
         ("x\n## B\ny", "page", ["B"]),
         ("---\ntitle: A\n---\n# A\nx\n## A\ny", "A", ["A"]),
         ("---\ntitle: A\n---\n# B\nx", "A", ["B"]),
-        ("---\ntitle: 2024\n---\nx", "2024", []),
+        *((f"---\ntitle: {title}\n---\nx", title, []) for title in ("2024", "010", "12:30", "Off", "1.10")),
         ("---\ntitle: [a]\n---\n# B\nx", "a", ["B"]),
         ("---\ntitle: {a: b}\n---\n# B\nx", "B", []),
         ("# [A](b.md) <b>c</b> ![d](e)\nx", "A c", []),
