@@ -157,8 +157,8 @@ def test_command(command, checkout, copied_index, small_index, tmp_path):
     else:
         assert words[0] == "python", f"{page}: do not know how to run {command!r}"
         less = [word for having, added in LESS.items() if set(having) <= set(words) for word in added]
-        if "--limit" in less and "--limit" in words:
-            del words[(at := words.index("--limit")) : at + 2]
+        for option in {"--limit", "--depth", "--index"} & {*less} & {*words}:
+            del words[(at := words.index(option)) : at + 2]
         done = run_python([*words[1:], *less], checkout)
         assert done.returncode == 0, done.stderr
 

@@ -45,7 +45,7 @@ def convert(tmp_path, tokenizer):
     def run(state: Any, *options: str) -> SentenceTransformer:
         torch.save(state, tmp_path / "dpr.cp")
         given = [str(tmp_path / "dpr.cp"), "--output", str(tmp_path / "out"), "--tokenizer", str(tokenizer)]
-        main([*given, "--max-tokens", "32", *options])
+        main([*given, *([] if "--max-tokens" in options else ["--max-tokens", "32"]), *options])
         return SentenceTransformer(str(tmp_path / "out"), device="cpu")
 
     return run

@@ -565,7 +565,7 @@ def test_a_place_without_a_name_is_refused(place, tmp_path, monkeypatch):
         ("wiki", "no index here", "Did you mean index/wiki? To build one: "),
         ("pages", "not an index (it contains 1 .md)", "linkseek build --corpus pages --index index/pages"),
         ("a.jsonl", "a file, but an index is a folder", "linkseek build --corpus a.jsonl --index index/a"),
-        (".", "not an index (it contains 1 .jsonl, 1 .md)", "linkseek build --corpus . --index ../index/"),
+        (".", "not an index (it contains 3 .json, 1 .jsonl, 1 .arrow, 1 .md)", "linkseek build --corpus . --index ../index/"),
         ("index/wiki/a.arrow", "a file, but an index is a folder", "Did you mean index/wiki?"),
         ("empty", "not an index (it contains nothing)", "linkseek build --corpus FILE --index empty"),
     ],
