@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -13,10 +12,10 @@ import pytest
 from benchmarks import report
 from benchmarks.gpu.__main__ import STEPS
 from benchmarks.made_up import write_wiki
-from benchmarks.report import PAGE, latest
+from benchmarks.report import PAGE
 from benchmarks.support import harness, random_models, suite
-from benchmarks.support.ceilings import encoder_operations, multiplying, rate, reading
-from benchmarks.support.harness import Benchmark, Ceiling, Measurement, as_rate, cells, compare, in_turn
+from benchmarks.support.ceilings import encoder_operations, multiplying, reading
+from benchmarks.support.harness import Benchmark, Ceiling, Measurement, compare, in_turn
 from benchmarks.support.random_models import MINILM, TINY, wikipedia_lengths
 from linkseek.retriever.models.bases import load_sentence_transformer
 from tests.support.command import ROOT, forks, run_forked
@@ -26,12 +25,6 @@ SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 
 def test_the_report_is_that_of_the_recorded_results() -> None:
     assert PAGE.read_text("utf-8") == report.report(), "run python -m benchmarks.report"
-
-
-def test_the_last_record_with_the_same_settings_counts() -> None:
-    records = ({"settings": {"n": n}, "value": v} for n, v in ((1, "a"), (2, "b"), (1, "c")))
-    lines = [json.dumps(record).encode() for record in records]
-    assert [record["value"] for record in latest(lines)] == ["c", "b"]
 
 
 def test_functions_take_turns_and_the_first_round_does_not_count() -> None:
@@ -71,12 +64,6 @@ def test_the_limit_is_the_slowest_of_what_the_work_needs() -> None:
     assert compare("n", "s", lambda: None, None, 1).limit is None
 
 
-def test_a_rate_turns_the_ratios_round() -> None:
-    rate = as_rate(Measurement("n", "s", 2.0, 8.0, 0.25, 1.0), "things/s", 16)
-    assert rate == Measurement("n", "things/s", 8.0, 2.0, 4.0, 16.0)
-    assert cells(asdict(rate)) == ("8.00", "2.00", "4.00", "16.00", "0.50")
-
-
 def test_each_figure_is_kept_as_soon_as_it_is_there(tmp_path, capsys) -> None:
     def measure(options):
         yield Measurement("first", "s", 1.0)
@@ -110,14 +97,6 @@ def test_operations_are_those_of_the_products() -> None:
     weights = 4 * 2 * 2 + 2 * 2 * 3
     assert encoder_operations(1, 2, 3, [2]) == 2 * (2 * weights + 2 * 2 * 2 * 2)
     assert MINILM.operations([100, 28]) == MINILM.operations([100]) + MINILM.operations([28])
-
-
-def test_ceilings_are_measured(monkeypatch) -> None:
-    assert reading(megabytes=1).amount == 1 << 20 and multiplying(size=8).amount == 1024
-    clock = Clock()
-    monkeypatch.setattr("benchmarks.support.ceilings.time", clock)
-    assert rate(Ceiling(clock.work(0.01), 5.0), 0.05) == pytest.approx(500)
-    assert clock.now == pytest.approx(0.05)
 
 
 @pytest.fixture(scope="module")

@@ -136,7 +136,7 @@ def test_command(command, checkout, copied_index, small_index, tmp_path):
     page = ALL_COMMANDS[command]
     words = shlex.split(command)
     if words[:2] == ["linkseek", "serve"]:
-        assert_answers(words[2:], checkout)
+        assert_healthy(["linkseek", "serve", "--port"], words[2:], "ready", checkout)
         return
     if words[:2] == ["linkseek", "app"]:
         words = ["streamlit", "run", "app/main.py", "--", *words[2:]]
@@ -177,22 +177,15 @@ def run_small(words: list[str], small_index: Callable[[str], Path], output: Path
 
 
 def assert_serves(arguments: list[str], checkout: Path) -> None:
+    options = ["--server.headless", "true", "--server.address", "127.0.0.1", "--server.port"]
+    assert_healthy(["streamlit", "run", *arguments[:1], *options], arguments[1:], "_stcore/health", checkout)
+
+
+def assert_healthy(words: list[str], more: list[str], path: str, checkout: Path) -> None:
     port = str(free_port())
-    options = ["--server.port", port, "--server.headless", "true", "--server.address", "127.0.0.1"]
-    command = ["-m", "streamlit", "run", *options, *arguments]
-    assert_healthy(command, f"http://127.0.0.1:{port}/_stcore/health", checkout)
-
-
-def assert_answers(arguments: list[str], checkout: Path) -> None:
-    port = str(free_port())
-    command = ["-m", "linkseek", "serve", "--port", port, *arguments]
-    assert_healthy(command, f"http://127.0.0.1:{port}/ready", checkout)
-
-
-def assert_healthy(command: list[str], url: str, checkout: Path) -> None:
-    server = Forked(command, checkout)
+    server = Forked(["-m", *words, port, *more], checkout)
     try:
-        wait_for(url, server)
+        wait_for(f"http://127.0.0.1:{port}/{path}", server)
     finally:
         server.kill()
         output = "\n".join(server.communicate())

@@ -155,7 +155,7 @@ def test_the_page_logs_if_it_is_told_to_and_offers_what_was_asked(log, open_page
 def test_what_people_asked_is_judged_and_evaluated(log, open_page, own_index, tmp_path, monkeypatch):
     results, started = tmp_path / "results", []
     monkeypatch.setattr(evaluation_page, "start_evaluation", lambda *order: started.append(order))
-    options = ("--asked", str(log), "--results", str(results))
+    options = ("--asked", str(log))
     search = bodies(open_page("search", own_index, *options, q="zzz volcano", pipelines="bm25"))
     assert "People asked 3 questions; 0 of them are judged" in search
     assert "q=a+river" in search and "<bdi>a river</bdi></a> 2×" in search
