@@ -141,7 +141,9 @@ class Search(OwnBody):
     k: K = 10
     """the number of passages for each question"""
     offset: Annotated[int, Field(ge=0, le=100_000)] = 0
-    """the number of first passages to skip, for further pages"""
+    """the number of first passages to skip, for further pages; beyond place 100 a fusion reads more
+    results, and its pages may repeat passages
+    """
     index: Name | None = None
     """the name of an index, by default the first"""
     pipeline: Name | None = None

@@ -236,8 +236,6 @@ def no_index(path: Path) -> NoIndexError:
     else:
         problem = "no index here"
     if path.is_file() or (path.is_dir() and any(path.iterdir())):
-        if is_index(path.parent):
-            return NoIndexError(f"{path}: {problem}", f"Did you mean {path.parent}?")
         inside = Path.cwd().is_relative_to(path.resolve())  # an index cannot be in its corpus
         own = shlex.quote(f"{'../' * inside}index/{printable(path.resolve().stem)}")
         return NoIndexError(

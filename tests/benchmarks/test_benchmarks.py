@@ -114,11 +114,6 @@ def test_made_up_texts_have_as_many_tokens_as_asked_for(tiny_encoder) -> None:
     assert model.tokenizer.unk_token_id not in {i for ids in model.tokenizer(texts)["input_ids"] for i in ids}
 
 
-def test_a_small_corpus_is_repeated_under_other_ids() -> None:
-    many = harness.passages(SAMPLE, 300)
-    assert len(many) == 300 and len({p.id for p in many}) == 300
-
-
 @pytest.fixture
 def small(tiny_encoder, tmp_path, monkeypatch) -> None:
     """Ceilings of a moment, models of two layers, and processes that begin with all imports done."""
