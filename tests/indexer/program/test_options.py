@@ -271,7 +271,7 @@ def test_mistakes_are_explained_in_plain_words(argv, message):
         ("folder:guidee", "folder:guide namespace:guide", "Did you mean folder:guide?"),
         ("dual", "co-mention dual-link-pairs", "Did you mean dual-link-pairs?"),
         ("NDCG", "nDCG P", "Did you mean nDCG?"),
-        ("x", "", "Known: ."),
+        ("x", "", "Known: none."),
     ],
 )
 def test_the_nearest_name_or_all_of_them(name, known, hint):
