@@ -36,8 +36,8 @@ def label(build, index_path, tmp_path) -> Callable[..., list[Pair]]:
     write_jsonl(tmp_path / "q.jsonl", [{"id": q, "text": t, "answers": a} for q, (t, a) in QUESTIONS.items()])
     write_jsonl(tmp_path / "bare.jsonl", [{"id": q, "text": t} for q, (t, _) in QUESTIONS.items()])
 
-    def run(*options: object, queries: str = "q.jsonl") -> list[Pair]:
-        output = tmp_path / "out.jsonl"
+    def run(*options: object, queries: str = "q.jsonl", out: str = "out.jsonl") -> list[Pair]:
+        output = tmp_path / out
         given = ["--index", index_path, "--run", tmp_path / "x.run", "--queries", tmp_path / queries]
         main([*map(str, given), "--output", str(output), *map(str, options)])
         return list(read_pairs(output))
@@ -185,7 +185,7 @@ def test_what_is_missing_or_does_not_belong_is_named(label, tmp_path):
     with pytest.raises(InputError, match="the run has none of the questions"):
         label(queries="other.jsonl")
     with pytest.raises(UsageError, match="not a JSONL file"):
-        label("--output", tmp_path / "out.txt")
+        label(out="out.txt")
     nothing = write_qrels(tmp_path / "n.txt", "q1 0 a#0 0")
     with pytest.raises(InputError, match="none of 3 questions has a relevant passage") as caught:
         label("--qrels", nothing)
