@@ -153,10 +153,12 @@ _NO_LETTER = re.compile(r"[\W\d_]+")
 
 def without(root: LexborNode, *, everything: bool) -> frozenset[int]:
     """The `mem_id` of each element to drop below `root`; with `everything`, only of invisible ones."""
-    dropped = {node.mem_id for node in root.css(_INVISIBLE if everything else _DROPPED)}
-    whole = set() if everything else {node.mem_id for node in root.css(_MARKS) if _is_whole(node)}
-    others = [] if everything else root.css(_IDS)
-    return frozenset(dropped - whole | {node.mem_id for node in others if not is_named_by_heading(node)})
+    if everything:
+        return frozenset(node.mem_id for node in root.css(_INVISIBLE))
+    dropped = {node.mem_id for node in root.css(_DROPPED)}
+    whole = {node.mem_id for node in root.css(_MARKS) if _is_whole(node)}
+    of_layout = {node.mem_id for node in root.css(_IDS) if not is_named_by_heading(node)}
+    return frozenset(dropped - whole | of_layout)
 
 
 def is_named_by_heading(node: LexborNode) -> bool:
@@ -172,9 +174,11 @@ def is_named_by_heading(node: LexborNode) -> bool:
 
 
 def _is_whole(link: LexborNode) -> bool:
-    """Whether a link to a heading or term is all of its words (mandoc, blogs), not a mark after them."""
-    text = link.text().strip()
-    return link.parent is not None and any(map(str.isalnum, text)) and text == link.parent.text().strip()
+    """Whether a link is all words of a heading or term (mandoc, blogs), not a mark after them."""
+    text, above = link.text().strip(), link.parent
+    if above is None or above.tag not in (*HEADINGS, "dt"):
+        return False
+    return any(map(str.isalnum, text)) and text == above.text().strip()
 
 
 _LINKS = "a[href], area[href]"

@@ -73,9 +73,10 @@ def shown_blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 
             name = match[2] or ""
             if name.startswith("{") and name[1:-1] in _WHOLE:
                 end = _end_of_fence(lines, at, re.sub("[^:].*", "", line.strip()))
-                fence = _FENCE.match(f"{match[1]}~~~~{name} {match[3]}")
+                indent = " " * len(match[1])  # which may be of other white space
+                fence = _FENCE.match(f"{indent}~~~~{name} {match[3]}")
                 assert fence
-                out += _fence(fence, lines[at:end], [f"{match[1]}~~~~"], dialect, dropped, depth)
+                out += _fence(fence, lines[at:end], [f"{indent}~~~~"], dialect, dropped, depth)
                 at = end + 1
                 continue
             title = _title_of_container(name, match[3])

@@ -133,6 +133,7 @@ def test_verifying_reads_every_file_and_builds_nothing(command, index_path, caps
         ("--processes 0", UsageError, "--processes"),
         ("--on-error ignore", UsageError, "--on-error"),
         ("--device tpu", UsageError, "--device"),
+        ("--format nonsense", UsageError, "Known: "),
         ("--format markdwn", UsageError, "Did you mean markdown?"),
         ("--language deutsch", UsageError, "--language: not a code"),
         ("--format mediawiki --no-dense", InputError, "corpus.jsonl"),

@@ -132,7 +132,7 @@ def test_a_page_of_sphinx(tmp_path: Path) -> None:
          "10⁻⁶ 1/2x1²"),
         ("<div class='note note-tip'><div><div class=title><h2>a</h2></div>b</div></div>", "a\n\nb"),
         ("<div class=alert><h4>a</h4>b</div><section class=callout-note><h4>c</h4>d", "a\nb\n\nc\nd"),
-        ("<pre><a data-nosnippet>1</a>a</pre>", "a"),
+        ("<pre><a data-nosnippet>1</a>a</pre><p><a class=permalink>no</a>", "a"),
         ("b<i class=ltx_note_content><u class=ltx_tag_note>1</u>c", "b\nc"),
         ("<div><header class=admonition-header>a</header>b</div>", "a\n\nb"),
         ("a<img alt='no' src=x>b", "ab"),
